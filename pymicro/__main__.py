@@ -1,0 +1,3 @@
+from pymicro.cli import main
+
+main()

@@ -1,0 +1,83 @@
+"""What a benchmark and a case are. Values only: nothing here runs, allocates or imports numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One parameter of a benchmark; its command-line flag is made from this.
+
+    `kind` says how a word is parsed: `count` of elements, size in `bytes`, one of `choices`.
+    A `count` or `bytes` axis accepts lists and ranges. `default` None leaves the choice to
+    `Benchmark.defaults`, which knows the device.
+    """
+
+    name: str
+    kind: Literal["count", "bytes", "choice"]
+    help: str
+    default: str | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One array of a case. `fill` is `input` (drawn) or `output` (poisoned before each check)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    fill: Literal["input", "output"] = "input"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one call does: operations, bytes (once per direction), or dependent steps."""
+
+    flop: int = 0
+    bytes: int = 0
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to measure: a benchmark, who runs it, in which format, at which parameters."""
+
+    benchmark: str
+    backend: str
+    variant: str
+    dtype: str
+    params: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A family of cases. The sub-command, its flags and its checks follow from this value.
+
+    Attributes:
+        rate: the derived quantity in the headline: `flop_per_s`, `bytes_per_s` or `s_per_step`.
+        cache: `hot` (operands stay where the last call left them) or `cold` (L2 flushed).
+        operands: arrays of a case, in the order in which kernels take them.
+        work: what one call does.
+        check: given decoded operands and the decoded output, the error against a
+            higher-precision reference and its tolerance; see `verify`.
+        defaults: parameter values that suit a device, for axes without a default.
+    """
+
+    name: str
+    summary: str
+    axes: tuple[Axis, ...]
+    dtypes: tuple[str, ...]
+    default_dtype: str
+    rate: Literal["flop_per_s", "bytes_per_s", "s_per_step"]
+    cache: Literal["hot", "cold"]
+    operands: Callable[[str, Params], tuple[Operand, ...]]
+    work: Callable[[str, Params], Work]
+    check: Callable[..., Any]
+    defaults: Callable[[Any], Params]
+    examples: tuple[str, ...] = ()
