@@ -141,6 +141,11 @@ class DeviceSpec:
         return None if per_clk is None or clock is None else per_clk * clock
 
     @property
+    def last_level_cache_bytes(self) -> int | None:
+        """What a cold measurement must flush."""
+        return self.l2_bytes
+
+    @property
     def pcie_bytes_per_s(self) -> float | None:
         """One direction of the link at its full generation and width, before packet headers."""
         if self.pcie_generation not in _PCIE or self.pcie_lanes is None:
