@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -13,8 +12,9 @@ import click
 from pymicro import environment, results, run
 from pymicro.benchmark import Benchmark, Case
 from pymicro.cli.options import Common
-from pymicro.devices import Device
-from pymicro.telemetry import Sampler
+from pymicro.devices import Device, peaks
+from pymicro.dtypes import DTYPES
+from pymicro.telemetry import Sampler, Telemetry
 from pymicro.workbench import Workbench, usable_cores
 
 
@@ -32,17 +32,18 @@ class Session:
         self._store = None if common.no_store else results.Store(common.store)
         if self._store is not None:
             self._store.check_writable()
-        self.bench = Workbench(device.kind, device.index)
+        self.bench = Workbench(device.kind, device.index or 0)
         self._stack = ExitStack()
         self._sampler: Sampler | None = None
+        self._note: str | None = None
 
     def __enter__(self) -> Session:
         if self._device.kind == "cuda":
-            waiting = "another pymicro measures on this GPU; waiting for it."
-            lock = results.device_lock(self._device.uuid, lambda: click.echo(waiting, err=True))
-            self._stack.enter_context(lock)
-            sampler = Sampler(self._device.uuid, self._device.pci_bus_id)
-            self._sampler = self._stack.enter_context(sampler)
+            gpu = self._device.gpu
+            uuid, bus_id = (gpu.uuid, gpu.pci_bus_id) if gpu else (None, None)
+            lock = results.device_lock(uuid or "", lambda said: click.echo(said, err=True))
+            self._note = self._stack.enter_context(lock)
+            self._sampler = self._stack.enter_context(Sampler(uuid, bus_id))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,28 +52,34 @@ class Session:
 
     def defaults(self, benchmark: Benchmark, dtype: str) -> Mapping[str, Any]:
         """Values for axes that the user left open."""
-        peak = self._device.peak_ops_per_s(dtype)
+        peak = peaks.peak_ops_per_s(self._device.spec, DTYPES[dtype])
         return {"threads": usable_cores()} | dict(benchmark.defaults(self._device.kind, peak))
 
     def context(
         self, interrupted: Callable[[], bool], on_case: Callable[[Case, str], None]
     ) -> run.Context:
         """What all results of this run share."""
-        uuid = self._device.uuid if self._device.kind == "cuda" else None
+        uuid = self._device.gpu.uuid if self._device.gpu else None
         return run.Context(
             bench=self.bench,
-            device=self._device.to_json(),
+            device=self._facts(),
             environment=environment.capture(uuid, label=self._common.label),
-            run_id=secrets.token_hex(6),
+            run_id=results.new_run_id(),
             telemetry=self._telemetry,
             interrupted=interrupted,
             on_case=on_case,
         )
 
-    def _telemetry(self, windows: list[tuple[float, float]]) -> Mapping[str, Any] | None:
-        if self._sampler is None or not windows:
-            return None
-        return self._sampler.during(windows).to_json()
+    def _facts(self) -> dict[str, Any]:
+        device, gpu = self._device, self._device.gpu
+        facts: dict[str, Any] = {"kind": device.kind, "name": device.name}
+        if gpu is not None:
+            facts["capability"] = ".".join(map(str, self.bench.place.capability or ()))
+            facts["memory_bytes"] = gpu.memory_bytes
+        return facts | dict(peaks.facts(device.spec)) | {"identified": device.note}
+
+    def _telemetry(self, windows: Sequence[tuple[float, float]]) -> Telemetry | None:
+        return self._sampler.during(windows) if self._sampler is not None else None
 
     def keep(self, result: results.Result) -> None:
         """Append a result to the store at once."""
@@ -81,7 +88,8 @@ class Session:
 
     def headline(self) -> str:
         """The device and how it was recognised, for the head of a table."""
-        return self._device.headline()
+        text = f"{self._device.name} ({self._device.note})"
+        return "\n".join([text, *self._device.warnings, *filter(None, [self._note])])
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Callable[[Case, str], None]]:
