@@ -103,9 +103,10 @@ def open_nvml(binding: Any = None) -> Any:
     """
     if binding is None:
         try:
-            import pynvml as binding
-        except ImportError as error:
-            raise Unavailable("NVML cannot be read: nvidia-ml-py is not installed.") from error
+            import pynvml
+        except ImportError as missing:
+            raise Unavailable("NVML cannot be read: nvidia-ml-py is not installed.") from missing
+        binding = pynvml
     _, error = ask(binding.nvmlInit)
     if error is not None:
         raise Unavailable(f"NVML cannot be read: {reason(error)}.") from error
