@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pynvml
 import pytest
+
+# `fakes` holds the test doubles that several files import.
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -67,3 +67,48 @@ class Telemetry:
 def absent(why: str) -> Telemetry:
     """Telemetry of something that has none, every field with the same reason."""
     return Telemetry(absent=dict.fromkeys(FIELDS, why))
+
+
+def combined(parts: Sequence[Telemetry]) -> Telemetry:
+    """Several windows as one: clocks and power weighted by samples, energy summed if all have it.
+    No window leaves every field absent.
+    """
+    if len(parts) < 2:
+        return parts[0] if parts else absent("no window of time was given")
+
+    def seen(name: str) -> list[tuple[Any, int]]:
+        return [
+            (getattr(p, name), max(p.samples, 1)) for p in parts if getattr(p, name) is not None
+        ]
+
+    def mean(name: str) -> float | None:
+        values = seen(name)
+        total = sum(weight for _, weight in values)
+        return sum(v * weight for v, weight in values) / total if values else None
+
+    def highest(name: str) -> Any:
+        return max((v for v, _ in seen(name)), default=None)
+
+    energies = [p.energy_j for p in parts]
+    limits = list(dict.fromkeys(name for names, _ in seen("limits") for name in names))
+    values = {
+        "sm_clock_hz": mean("sm_clock_hz"),
+        "memory_clock_hz": mean("memory_clock_hz"),
+        "power_w": mean("power_w"),
+        "energy_j": None if None in energies else sum(e for e in energies if e is not None),
+        "temperature_c": highest("temperature_c"),
+        "limits": tuple(limits) if seen("limits") else None,
+        "pcie": highest("pcie"),
+    }
+    return Telemetry(
+        **values,
+        samples=sum(p.samples for p in parts),
+        duration_s=sum(p.duration_s for p in parts),
+        whole_card=parts[0].whole_card,
+        note=parts[0].note,
+        absent={
+            name: next((p.absent[name] for p in parts if name in p.absent), "no sample")
+            for name, value in values.items()
+            if value is None
+        },
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from pymicro import nvml
 from pymicro.errors import Unavailable
 from pymicro.telemetry.counters import LIMIT_BITS, READERS
-from pymicro.telemetry.record import Telemetry, absent
+from pymicro.telemetry.record import Telemetry, absent, combined
 
 # The energy counter advances in steps; from 2 s on a step more or less is a small part.
 _ENERGY_MIN_S = 2.0
@@ -154,6 +154,14 @@ class Sampler:
             },
         )
 
+    def during(self, windows: Sequence[tuple[float, float]]) -> Telemetry:
+        """What was read in several windows of time, such as one call's turns among others'.
+
+        Windows closer than `period_s` count as one.
+        """
+        gap_s = self._period_s or 0.0
+        return combined([self.between(*span) for span in _joined(windows, gap_s)])
+
     def _energy_between(self, start_s: float, end_s: float) -> tuple[float | None, str]:
         if end_s - start_s < _ENERGY_MIN_S:
             return None, f"too short: the energy counter needs {_ENERGY_MIN_S:g} s"
@@ -166,6 +174,18 @@ class Sampler:
         if last <= first:
             return None, "the energy counter did not advance"
         return last - first, ""
+
+
+def _joined(
+    windows: Sequence[tuple[float, float]], gap_s: float
+) -> list[tuple[float, float]]:
+    spans: list[tuple[float, float]] = []
+    for start_s, end_s in sorted(windows):
+        if spans and start_s - spans[-1][1] <= gap_s:
+            spans[-1] = (spans[-1][0], max(end_s, spans[-1][1]))
+        else:
+            spans.append((start_s, end_s))
+    return spans
 
 
 def _reduce(
