@@ -215,3 +215,11 @@ def test_finding_round_trip_and_refusals():
 def test_identifiers_and_times_say_nothing_of_the_machine():
     assert new_run_id() != new_run_id()
     assert now_utc().endswith("Z")
+
+
+def test_summary_with_our_own_statistics_is_reproducible():
+    times = tuple(1e-3 * (1 + (i * 7919 % 101) / 1000) for i in range(101))
+    got = summary(full(times_s=times, sample_sm_clock_hz=None))
+    low_s, high_s = got["ci95_s"]
+    assert low_s <= got["median_s"] == sorted(times)[50] <= high_s
+    assert got == summary(full(times_s=times, sample_sm_clock_hz=None))

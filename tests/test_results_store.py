@@ -335,3 +335,24 @@ def test_a_lock_that_cannot_be_had_does_not_stop_the_run(tmp_path, monkeypatch):
     (tmp_path / "absent").write_text("")
     with device_lock("GPU-a") as note:
         assert "could not be locked" in note
+
+
+def test_nothing_is_written_while_another_process_holds_the_lock(tmp_path, monkeypatch):
+    kept = Store(tmp_path / "s.jsonl")
+    kept.append(RESULT)
+    monkeypatch.setattr(store, "_LOCK_TIMEOUT_S", 0.05)
+    script = (
+        "import sys; from filelock import FileLock\n"
+        f"with FileLock({str(kept.path) + '.lock'!r}):\n"
+        "    print('held', flush=True); sys.stdin.readline()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(PymicroError, match="another process has held its lock"):
+            kept.append(RESULT)
+        with pytest.raises(UsageError, match="another process has held its lock"):
+            kept.check_writable()
+        holder.communicate("\n")
+    assert len(kept.read().results) == 1
