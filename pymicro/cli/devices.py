@@ -15,7 +15,7 @@ def command(name: str | None, everything: bool, spec: str | None) -> int:
     NAME is what people call a card: H100, 4090, "RTX A6000", l40s.
     """
     from pymicro.devices.catalogue import catalogue
-    from pymicro.report import device_tables
+    import pymicro.report.device_tables as device_tables
 
     specs = catalogue(spec)
     if name is not None:

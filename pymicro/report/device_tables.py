@@ -19,17 +19,19 @@ def _peak(name: str) -> Callable[[DeviceSpec], str]:
     def text(spec: DeviceSpec) -> str:
         path = DTYPES[name].peak_path
         peak = spec.peak_ops_per_s(path)
-        return f"{peak / 1e12:.4g}" if peak else "-" if peak == 0 else "?"
+        if not peak:
+            return "-" if peak == 0 else "?"
+        return f"{peak / 1e12:.3g}" if peak < 1e15 else f"{peak / 1e12:.0f}"
 
     return text
 
 
 # Title, text. FP16 and BF16 with FP32 accumulate, which GeForce cards run at half rate.
 _CATALOGUE: tuple[tuple[str, Callable[[DeviceSpec], str]], ...] = (
-    ("card", lambda s: s.name),
+    ("card", lambda s: s.name.removeprefix("NVIDIA ")),
     ("cc", lambda s: ".".join(map(str, s.capability))),
     ("SMs", lambda s: str(s.sm_count or "?")),
-    ("memory", lambda s: f"{(s.memory_bytes or 0) / 2**30:.0f} GiB"),
+    ("GB", lambda s: f"{(s.memory_bytes or 0) / 2**30:.0f}"),
     ("TB/s", lambda s: f"{(s.memory_bytes_per_s or 0) / 1e12:.3g}"),
     ("fp32", _peak("fp32")),
     ("tf32", _peak("tf32")),

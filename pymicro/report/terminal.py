@@ -35,8 +35,16 @@ class Terminal:
         drawn: Any = Table(box=style, pad_edge=False, show_header=titles is not None)
         for index in range(len(rows[0]) if rows else 0):
             title = self._safe(titles[index]) if titles is not None else ""
-            justify: Any = "right" if index in numbers else "left"
-            drawn.add_column(title, justify=justify, overflow="fold")
+            if index in numbers:  # A number is never broken; text gives way first.
+                drawn.add_column(
+                    title,
+                    justify="right",
+                    no_wrap=True,
+                    overflow="ignore",
+                    min_width=max(len(title), *(len(row[index]) for row in rows)),
+                )
+            else:
+                drawn.add_column(title, overflow="fold")
         for row in rows:
             drawn.add_row(*map(self._safe, row))
         self._console.print(drawn)

@@ -9,7 +9,6 @@ import math
 import weakref
 from collections.abc import Callable
 
-
 from pymicro import driver
 from pymicro.backends.cuda.gemm_kernel import GemmKernel
 from pymicro.dtypes import DTYPES
@@ -257,3 +256,9 @@ def _map(dtype: str, ptr: int, rows: int, columns: int, box: tuple[int, int]) ->
     )
 
 
+def choose(m: int, n: int, k: int, dtype: str, sm_count: int) -> GemmKernel | None:
+    """The row for a problem with B as n×k; None where no row serves it."""
+    itemsizes = DTYPES[dtype].itemsize_bytes, DTYPES[DTYPES[dtype].output].itemsize_bytes
+    if k * itemsizes[0] % 16 or n * itemsizes[1] % 16:
+        return None
+    return next((r for r in ROWS if r.dtype == dtype and not r.variant), None)
