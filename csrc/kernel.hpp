@@ -32,7 +32,8 @@ struct Kernel {
     void (*convert_a)(const void* stored, void* packed, std::int64_t count);
     void (*convert_b)(const void* stored, void* packed, std::int64_t count);
     // nr rows of `words` words, `row_bytes` apart -> [word][nr].
-    void (*transpose)(const void* rows, std::int64_t row_bytes, std::int64_t words, void* panel);
+    void (*transpose)(const void* rows, std::int64_t row_bytes, std::int64_t words, int nr,
+                      void* panel);
     // Fills in the sums behind a panel; null: none needed.
     void (*sum_panel)(void* panel, std::int64_t words);
 

@@ -53,7 +53,7 @@ constexpr Kernel row(DType dtype, int input_bytes, int output_bytes,
             .k_step_words = 1,
             .convert_a = convert,
             .convert_b = convert,
-            .transpose = transpose_each<Word, kNr>,
+            .transpose = transpose_each<Word>,
             .sum_panel = nullptr,
             .multiply = multiply<Word>,
             .narrow = narrow};

@@ -52,7 +52,7 @@ void pack_panel_nt(const Kernel& kernel, const Source& b, std::int64_t columns, 
                         b.k, rows + j * row_bytes, bytes);
         else
             std::memset(rows + j * row_bytes, 0, bytes);
-    kernel.transpose(rows, row_bytes, words, panel);
+    kernel.transpose(rows, row_bytes, words, kernel.nr, panel);
 }
 
 // One word of k for up to kColumnsAtOnce columns, spread over their panels.

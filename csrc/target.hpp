@@ -13,6 +13,12 @@
     __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512bf16")))
 #define TARGET_AMX __attribute__((target("amx-tile,amx-bf16,amx-int8")))
 #define INLINE inline __attribute__((always_inline))
+// Before a loop whose every turn must have its own registers.
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
 #else
 #define PYMICRO_X86_KERNELS 0
 #endif

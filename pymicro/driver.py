@@ -191,7 +191,7 @@ class TensorMap:
         ctypes.memmove(self.address, encoded.getPtr(), 128)
 
 
-Argument = TensorMap | ctypes._SimpleCData
+Argument = TensorMap | ctypes._SimpleCData | ctypes.Structure
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class Kernel:
         params = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         pointer = ctypes.addressof(params)
         launch, function = cuda().cuLaunchKernelEx, self.function
-        config = _launch_config(grid, block, stream, shared_bytes, cluster)
+        config = launch_config(grid, block, stream, shared_bytes, cluster)
         keep = (arguments, params, self.module)
 
         def call(_keep=keep) -> None:
@@ -244,7 +244,8 @@ class Kernel:
         return call
 
 
-def _launch_config(grid: Dim, block: Dim, stream: int, shared_bytes: int, cluster: Dim) -> Any:
+def launch_config(grid: Dim, block: Dim, stream: int, shared_bytes: int, cluster: Dim) -> Any:
+    """The driver's description of a launch, also for its questions about occupancy."""
     config = cuda().CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = block

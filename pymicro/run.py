@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from pymicro import backends, sampling, stats
 from pymicro.backends.base import Prepared
@@ -37,7 +37,7 @@ class Options:
     seed: int = 0
     sustained: str = "best"
     budget_s: float = 15.0
-    cache: str | None = None
+    cache: Literal["hot", "cold"] | None = None
 
 
 @dataclass
@@ -119,7 +119,7 @@ def _first_look(
     try:
         prepared, check = _prepare(benchmark, case, options, context)
         blank = replace(
-            blank, verified=Verified(**vars(check)), details=blank.details | dict(prepared.notes)
+            blank, verified=Verified(**vars(check)), details={**blank.details, **prepared.notes}
         )
         before = context.bench.flush() if blank.cache == "cold" else None
         timer = context.bench.timer
@@ -210,7 +210,7 @@ def _sustained(
         yield from (_without_time(m.result, error) for m in chosen)
         return
     for measured, samples in zip(chosen, tracks, strict=True):
-        details = measured.result.details | {"block_means_s": samples.block_means_s()}
+        details = {**measured.result.details, "block_means_s": samples.block_means_s()}
         burst = measured.result.telemetry
         known = replace(measured.result, details=details, burst_telemetry=burst)
         yield _with_samples(known, samples, context, "times_s")
@@ -221,16 +221,16 @@ def _with_samples(result: Result, samples: Samples, context: Context, phase: str
     sampled = {"stopped": samples.stopped, "repeats": samples.repeats}
     if samples.rejected:
         sampled["rejected_samples"] = samples.rejected
-    clocks = samples.clocks_hz if any(samples.clocks_hz) else None
+    clocks = tuple(samples.clocks_hz) if any(samples.clocks_hz) else None
     windows = [(t.started_s, t.ended_s) for t in samples.timings]
-    own: dict[str, Any] = {phase: samples.times_s}
+    own: dict[str, Any] = {phase: tuple(samples.times_s)}
     return replace(
         result,
         outcome="ok",
         reason=None,
         sample_sm_clock_hz=clocks,
         telemetry=context.telemetry(windows),
-        details=result.details | sampled,
+        details={**result.details, **sampled},
         **own,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +86,7 @@ class GemmReference:
         return Check(what, error, tolerance)
 
     def _product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        wide = np.longdouble if self._dtype.name == "fp64" else np.float64
+        wide: Any = np.longdouble if self._dtype.name == "fp64" else np.float64
         left = decode(a, self._dtype).astype(wide)
         parts = []
         for start, stop in _slabs(self._columns.size, self._k):

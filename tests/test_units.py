@@ -35,7 +35,7 @@ def test_bytes(word, value):
 
 @pytest.mark.parametrize("word", ["1G", "1k", "2M"])
 def test_ambiguous_bytes_are_refused_with_both_readings(word):
-    with pytest.raises(UsageError, match="ambiguous.*iB.*B"):
+    with pytest.raises(UsageError, match=r"ambiguous.*iB.*B"):
         parse_bytes(word)
 
 

@@ -172,7 +172,11 @@ def _prepare_descriptor(a, b, c, *, dtype: str, layout: str) -> Callable[[], obj
         row_bytes = matrix.shape[1] * matrix.element_size()
         if row_bytes % 16 or matrix.data_ptr() % 16:
             raise ValueError(f"Tensor descriptors need rows of whole 16 bytes, unlike {name}'s.")
-    tiles = [t for t in TILES["descriptor"] if not t.specialize or _specializes(t, c)]
+    tiles = [
+        t
+        for t in TILES["descriptor"]
+        if not t.specialize or _specializes(t, a.element_size(), c, layout)
+    ]
     return _fastest(_launch_descriptor, tiles, a, b, c, dtype, layout)
 
 
@@ -231,9 +235,13 @@ def _launch_descriptor(tile: Tile, a, b, c, dtype: str, layout: str) -> Callable
     return _bound(descriptor_kernel, (programs, 1, 1), arguments, tile)
 
 
-def _specializes(tile: Tile, c) -> bool:
-    """Triton 3.6 fails on specialised warps that store in slices, and on chips after Hopper."""
-    return c.is_cuda and _chip(c).major == 9 and _slices(tile, c) == 1
+def _specializes(tile: Tile, item_bytes: int, c, layout: str) -> bool:
+    """What Triton 3.6 compiles: on Hopper, C stored whole, and B read as the tensor cores want it.
+
+    Those read n-contiguous operands of 16 bits only, others would have to be turned on the way.
+    """
+    hopper = c.is_cuda and _chip(c).major == 9
+    return hopper and _slices(tile, c) == 1 and (layout == "nt" or item_bytes == 2)
 
 
 def _slices(tile: Tile, c) -> int:

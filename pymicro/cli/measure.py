@@ -35,11 +35,12 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
     given = words.given(benchmark, axis_words)
     dtypes, backends = words.dtypes(benchmark, common.dtype), words.backends(common.backend)
 
-    from pymicro import devices, run
+    from pymicro import run
     from pymicro.cli.session import Session
+    from pymicro.devices.here import resolve
     from pymicro.results import latest
 
-    device = devices.resolve(common.device)
+    device = resolve(common.device)
     with Session(device, common) as session:
         planned = []
         for dtype in dtypes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -26,7 +26,7 @@ class Common:
     budget: float
     seed: int
     fill: str
-    cache: str | None
+    cache: Literal["hot", "cold"] | None
     sustained: str
     quiet: bool
 

@@ -16,7 +16,8 @@ def show(file: str | None, benchmark: str | None, last: bool, format_: str) -> i
     """Show results of the store, or of FILE (JSON lines, as `--store` writes them)."""
     from pymicro import report, results
 
-    found = results.latest(results.Store(file).read())
+    reading = results.Store(file).read()
+    found = results.latest(reading.results)
     if benchmark is not None:
         found = [r for r in found if r.benchmark == benchmark]
     if last and found:

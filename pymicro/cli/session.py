@@ -12,7 +12,8 @@ import click
 from pymicro import environment, results, run
 from pymicro.benchmark import Benchmark, Case
 from pymicro.cli.options import Common
-from pymicro.devices import Device, peaks
+from pymicro.devices import peaks
+from pymicro.devices.here import Device
 from pymicro.dtypes import DTYPES
 from pymicro.telemetry import Sampler, Telemetry
 from pymicro.workbench import Workbench, usable_cores

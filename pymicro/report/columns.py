@@ -107,8 +107,8 @@ COLUMNS = (
     Column("m×n×k", lambda r: shape(r.result), is_number=False),
     Column("rate", lambda r: with_interval(r.result, _rate(r, "sustained", "steady"))),
     Column("burst", lambda r: with_interval(r.result, _rate(r, "burst"))),
-    Column("of peak", lambda r: _percent(r.verdict and r.verdict.peak_fraction)),
-    Column("at clock", lambda r: _percent(r.verdict and r.verdict.clock_peak_fraction)),
+    Column("of peak", lambda r: _percent(r.verdict.peak_fraction if r.verdict else None)),
+    Column("at clock", lambda r: _percent(r.verdict.clock_peak_fraction if r.verdict else None)),
     Column(
         "SM clock",
         lambda r: si(r.verdict.sm_clock_hz, "Hz") if r.verdict and r.verdict.sm_clock_hz else "",

@@ -24,5 +24,5 @@ def render(results: Sequence[Result], findings: Sequence[Finding]) -> str:
     return "\n".join(lines).strip() + "\n"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _cell(text: str | None) -> str:
+    return (text or "").replace("|", "\\|").replace("\n", " ")

@@ -1,79 +1,58 @@
-"""Tables for a terminal, by rich; plain ASCII where the terminal can do no more."""
+"""The table of results: what ran, what did not and why, and findings."""
 
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
 
-from pymicro.report.columns import Row, rows, used
+from pymicro.report.columns import rows, used
+from pymicro.report.terminal import Terminal
 from pymicro.results import Finding, Result
-
-_ASCII = str.maketrans({"±": "+-", "³": "^3", "×": "x", "·": "*", "µ": "u", "–": "-", "…": "..."})
 
 
 def render(results: Sequence[Result], findings: Sequence[Finding]) -> str:
     out = io.StringIO()
-    show(results, findings, out, width=200)
+    show(results, findings, Terminal(out, width=200))
     return out.getvalue()
 
 
 def show(
     results: Sequence[Result],
     findings: Sequence[Finding],
-    out: TextIO | None = None,
-    width: int | None = None,
+    terminal: Terminal | None = None,
+    heading: str = "",
 ) -> None:
-    """Print the table of what ran, then what did not and why, then findings."""
-    console, ascii_only = _console(out, width)
+    """Print what ran as a table, then what did not run and why, then findings."""
+    terminal = terminal or Terminal()
+    if heading:
+        terminal.say(heading)
     table = [row for row in rows(results) if row.verdict]
-
-    def say(text: str) -> str:
-        return text.translate(_ASCII) if ascii_only else text
-
     if table:
-        console.print(_table(table, say, ascii_only))
-    for result in results:
-        if result.outcome != "ok":
-            variant = f" {result.variant}" if result.variant else ""
-            head = f"{result.backend}{variant} {result.dtype}"
-            console.print(say(f"{result.outcome}: {head}: {result.reason}"), highlight=False)
+        columns = used(table)
+        numbers = {i for i, column in enumerate(columns) if column.is_number}
+        cells = [[column.text(row) for column in columns] for row in table]
+        terminal.table([column.title for column in columns], cells, numbers)
     for row in table:
         if row.verdict and row.verdict.doubt:
-            console.print(say(f"doubt: {row.result.backend}: {row.verdict.doubt}"))
+            terminal.say(f"doubt: {row.result.backend} {row.result.dtype}: {row.verdict.doubt}")
+    for line in not_run(results):
+        terminal.say(line)
     for finding in findings:
-        console.print(
-            say(f"{finding.severity}: {finding.seen} {finding.why} {finding.do}"), highlight=False
-        )
+        parts = (f"{finding.severity}: {finding.seen}", finding.why, finding.do)
+        terminal.say(" ".join(filter(None, parts)))
 
 
-def _table(table: Sequence[Row], say, ascii_only: bool) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    drawn = Table(box=box.ASCII if ascii_only else box.SIMPLE_HEAD, pad_edge=False)
-    columns = used(table)
-    for column in columns:
-        drawn.add_column(
-            say(column.title), justify="right" if column.is_number else "left", overflow="fold"
-        )
-    for row in table:
-        drawn.add_row(*(say(c.text(row)) for c in columns))
-    return drawn
+def not_run(results: Sequence[Result]) -> list[str]:
+    """A line for each outcome and reason, naming all cases that share it."""
+    lines: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for r in results:
+        if r.outcome != "ok":
+            who = r.backend if r.variant == "none" else f"{r.backend} {r.variant}"
+            dtypes = lines.setdefault((r.outcome, r.reason or ""), {}).setdefault(who, [])
+            if r.dtype not in dtypes:
+                dtypes.append(r.dtype)
+    return [f"{outcome}: {_named(who)}: {reason}" for (outcome, reason), who in lines.items()]
 
 
-def _console(out: TextIO | None, width: int | None) -> tuple[Any, bool]:
-    from rich.console import Console
-
-    stream = out or sys.stdout
-    ascii_only = not _can_encode(stream)
-    return Console(file=stream, width=width, soft_wrap=False, markup=False), ascii_only
-
-
-def _can_encode(stream: TextIO) -> bool:
-    try:
-        "±³×·µ─│".encode(getattr(stream, "encoding", None) or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+def _named(who: dict[str, list[str]]) -> str:
+    return ", ".join(f"{name} ({' '.join(dtypes)})" for name, dtypes in who.items())

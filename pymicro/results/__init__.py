@@ -4,6 +4,7 @@ A result keeps every sample and never changes; medians and rates are computed on
 """
 
 from pymicro.results.findings import Finding
+from pymicro.results.latest import latest
 from pymicro.results.locks import device_lock
 from pymicro.results.record import SCHEMA, Result, Verified, new_run_id, now_utc
 from pymicro.results.store import Reading, Store, default_path
@@ -18,6 +19,7 @@ __all__ = [
     "Verified",
     "default_path",
     "device_lock",
+    "latest",
     "new_run_id",
     "now_utc",
     "summary",

@@ -54,6 +54,8 @@ class Result:
         burst_telemetry: read while `burst_s` were taken, if both phases were measured.
         fill: how inputs were drawn (`normal`, `zeros`, …): the power drawn depends on it.
         timer: what took the times (`events`, `host`, …).
+        details: what the backend and the sampling loop say of the run: kernel, versions, repeats.
+        notes: sentences for a reader.
         run_id: the same for all results of one command.
         extra: fields of a record that this version does not know; they are written back.
     """
@@ -81,6 +83,7 @@ class Result:
     fill: str = ""
     seed: int | None = None
     timer: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     created_utc: str = field(default_factory=lambda: now_utc())
     run_id: str = ""
@@ -90,7 +93,7 @@ class Result:
         for name in ("benchmark", "backend", "variant", "dtype"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise ValueError(f"a result needs its {name}")
-        for name in ("params", "device", "environment", "extra"):
+        for name in ("params", "device", "environment", "details", "extra"):
             object.__setattr__(self, name, _plain(name, getattr(self, name)))
         for name in ("times_s", "burst_s"):
             object.__setattr__(self, name, _seconds(name, getattr(self, name)))

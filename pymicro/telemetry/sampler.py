@@ -176,9 +176,7 @@ class Sampler:
         return last - first, ""
 
 
-def _joined(
-    windows: Sequence[tuple[float, float]], gap_s: float
-) -> list[tuple[float, float]]:
+def _joined(windows: Sequence[tuple[float, float]], gap_s: float) -> list[tuple[float, float]]:
     spans: list[tuple[float, float]] = []
     for start_s, end_s in sorted(windows):
         if spans and start_s - spans[-1][1] <= gap_s:
