@@ -14,8 +14,8 @@ def command(name: str | None, everything: bool, spec: str | None) -> int:
 
     NAME is what people call a card: H100, 4090, "RTX A6000", l40s.
     """
-    from pymicro.devices.catalogue import catalogue
     import pymicro.report.device_tables as device_tables
+    from pymicro.devices.catalogue import catalogue
 
     specs = catalogue(spec)
     if name is not None:
@@ -34,5 +34,5 @@ def command(name: str | None, everything: bool, spec: str | None) -> int:
             device_tables.local(gpu, identified)
         if not gpus:
             click.echo(f"no NVIDIA GPU: {view.reason or 'NVML shows none'}")
-        device_tables.one(describe_cpu(), "")
+        device_tables.one(describe_cpu())
     return 0

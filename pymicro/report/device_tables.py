@@ -30,7 +30,6 @@ def _peak(name: str) -> Callable[[DeviceSpec], str]:
 _CATALOGUE: tuple[tuple[str, Callable[[DeviceSpec], str]], ...] = (
     ("card", lambda s: s.name.removeprefix("NVIDIA ")),
     ("cc", lambda s: ".".join(map(str, s.capability))),
-    ("SMs", lambda s: str(s.sm_count or "?")),
     ("GB", lambda s: f"{(s.memory_bytes or 0) / 2**30:.0f}"),
     ("TB/s", lambda s: f"{(s.memory_bytes_per_s or 0) / 1e12:.3g}"),
     ("fp32", _peak("fp32")),
@@ -48,12 +47,12 @@ def many(specs: Iterable[DeviceSpec], terminal: Terminal | None = None) -> None:
     """The catalogue: dense peaks in TFLOP/s (TOP/s for int8) at the vendor's clock."""
     terminal = terminal or Terminal()
     rows = [[text(spec) for _, text in _CATALOGUE] for spec in specs]
-    terminal.table([title for title, _ in _CATALOGUE], rows, numbers=range(2, len(_CATALOGUE)))
+    terminal.table([title for title, _ in _CATALOGUE], rows, numbers=range(1, len(_CATALOGUE)))
     terminal.say("Dense peaks in TFLOP/s at the vendor's clock; fp16 and bf16 accumulate in fp32.")
     terminal.say("One card in full, with sources: pymicro devices NAME")
 
 
-def one(spec: Spec, note: str = "", terminal: Terminal | None = None) -> None:
+def one(spec: Spec, note: str | None = None, terminal: Terminal | None = None) -> None:
     """One device in full."""
     terminal = terminal or Terminal()
     if note:

@@ -32,22 +32,24 @@ class Terminal:
         from rich.table import Table
 
         style = box.ASCII2 if self._ascii_only else box.SIMPLE_HEAD
-        drawn: Any = Table(box=style, pad_edge=False, show_header=titles is not None)
-        for index in range(len(rows[0]) if rows else 0):
+        drawn: Any = Table(
+            box=style, pad_edge=False, padding=(0, 1, 0, 0), show_header=titles is not None
+        )
+        for index, cells in enumerate(zip(*rows, strict=True)):
             title = self._safe(titles[index]) if titles is not None else ""
             if index in numbers:  # A number is never broken; text gives way first.
-                drawn.add_column(
-                    title,
-                    justify="right",
-                    no_wrap=True,
-                    overflow="ignore",
-                    min_width=max(len(title), *(len(row[index]) for row in rows)),
-                )
+                width = max(map(len, (title, *cells)))
+                drawn.add_column(title, justify="right", no_wrap=True, min_width=width)
             else:
-                drawn.add_column(title, overflow="fold")
+                width = max(
+                    len(word) for cell in (title, *cells) for word in (cell.split() or [""])
+                )
+                drawn.add_column(title, overflow="fold", min_width=min(width, 16))
         for row in rows:
             drawn.add_row(*map(self._safe, row))
-        self._console.print(drawn)
+        # A table that is wider than the terminal is left to wrap there rather than cropped here.
+        width = max(self._console.width, self._console.measure(drawn).minimum)
+        self._console.print(drawn, width=width, crop=False, no_wrap=True)
 
     def _safe(self, text: str) -> str:
         if not self._ascii_only:
