@@ -180,7 +180,7 @@ def test_an_absent_or_binary_file_fails_in_one_sentence(tmp_path):
 def test_importing_the_rooms_loads_nothing_heavy():
     code = (
         "import sys, pymicro.devices, pymicro.devices.here, pymicro.devices.finder,"
-        " pymicro.devices.describe\n"
+        " pymicro.devices.describe, pymicro.devices.traps\n"
         "print([m for m in ('numpy', 'pynvml', 'cuda', 'torch', 'tomllib', 'csv')"
         " if m in sys.modules])"
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from pymicro import driver
 from pymicro.devices.here import Machine, inventory, join, resolve
 from pymicro.devices.nvml import LocalGpu, look
 from pymicro.errors import Unavailable, UsageError
@@ -187,6 +189,53 @@ def test_a_mig_slice_is_described_by_cuda_not_by_its_card(machine, h200):
     device = resolve("auto", here)
     assert device.spec.computed
     assert (device.spec.sm_count, device.spec.memory_bytes) == (16, 18 * 2**30)
+
+
+class FakeCudaDriver:
+    """cuda.bindings.driver for one H200 whose driver lacks the attribute CLOCK_RATE."""
+
+    class CUdevice_attribute:
+        CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 132
+        CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 60 * 2**20
+        CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE = 3_201_000
+        CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 0
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 9
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 0
+
+    def cuInit(self, flags):
+        return (0,)
+
+    def cuDeviceGetCount(self):
+        return (0, 1)
+
+    def cuDeviceGet(self, index):
+        return (0, index)
+
+    def cuDeviceGetAttribute(self, enum, handle):
+        return (0, enum)
+
+    def cuDeviceGetName(self, length, handle):
+        return (0, b"NVIDIA H200\0\0")
+
+    def cuDeviceGetUuid(self, handle):
+        return (0, SimpleNamespace(bytes=bytes.fromhex("aaaa1111" + "00" * 11 + "01")))
+
+    def cuDeviceGetPCIBusId(self, length, handle):
+        return (0, b"0000:19:00.0\0")
+
+    def cuDeviceTotalMem(self, handle):
+        return (0, 140 * 2**30)
+
+
+def test_the_cuda_driver_is_asked_without_a_context(machine, h200, monkeypatch):
+    """The fake has no call that makes one; what it does not tell comes from NVML."""
+    monkeypatch.setattr(driver, "cuda", FakeCudaDriver)
+    here = machine([h200])
+    device = resolve("auto", Machine(here.env, here.nvml, here.root, has_bindings=lambda: True))
+    assert (device.spec.key, device.warnings) == ("h200_sxm_141gb", ())
+    assert device.gpu.index == 0
+    assert (device.gpu.sm_count, device.gpu.max_sm_clock_hz) == (132, 1980e6)
+    assert device.gpu.memory_bus_width_bits == 6144
 
 
 def test_inventory_needs_neither_cuda_nor_the_mask(machine, h200, rtx_4090):
