@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pymicro.devices.catalogue import catalogue
-from pymicro.devices.identify import identify
+from pymicro.devices.identify import CORES_PER_SM, identify
 from pymicro.devices.nvml import LocalGpu
 
 SPECS = catalogue()
@@ -130,7 +130,7 @@ def test_an_unknown_card_of_a_known_generation_gets_computed_peaks():
     assert found.spec.computed
     assert found.spec.peak_ops_per_s("fp16_tensor_fp32_acc") == 114 * 4096 * 1755e6
     assert found.spec.memory_bytes_per_s == 2 * 1593e6 * 5120 / 8
-    assert "computed" in found.how
+    assert "at most, computed" in found.how
     assert "1755 MHz" in found.how
 
 
@@ -146,6 +146,20 @@ def test_a_gaming_card_gets_the_rates_of_gaming_cards():
     assert rates["fp16_tensor_fp16_acc"] == 1024
 
 
+def test_a_gaming_card_without_a_gaming_row_gets_no_tensor_rates():
+    """Capability 7.5 holds the GTX 16 cards, which have no tensor cores."""
+    found = identify(
+        LocalGpu(
+            name="NVIDIA GeForce GTX 1660",
+            capability=(7, 5),
+            sm_count=22,
+            max_sm_clock_hz=2e9,
+        )
+    )
+    assert found.spec.peak_ops_per_s("fp16_tensor_fp32_acc") is None
+    assert found.spec.peak_ops_per_s("fp32") == 22 * 128 * 2e9
+
+
 def test_rates_that_differ_within_a_generation_stay_unknown():
     """L40 and L40S have the same capability and brand, but not the same tensor rate."""
     found = identify(
@@ -153,6 +167,27 @@ def test_rates_that_differ_within_a_generation_stay_unknown():
     )
     assert found.spec.peak_ops_per_s("fp16_tensor_fp32_acc") is None
     assert found.spec.peak_ops_per_s("fp32") == 92 * 256 * 2520e6
+
+
+def test_a_generation_without_a_row_gets_fp32_alone():
+    """P100: 56 SMs of 64 cores at 1480 MHz, 10.6 TFLOP/s on its data sheet."""
+    found = identify(
+        LocalGpu(
+            name="Tesla P100-SXM2-16GB",
+            capability=(6, 0),
+            cuda_cores=3584,
+            max_sm_clock_hz=1480e6,
+        )
+    )
+    assert found.spec.sm_count == 56
+    assert found.spec.peak_ops_per_s("fp32") == pytest.approx(10.6e12, rel=0.01)
+    assert found.spec.peak_ops_per_s("fp16") is None
+    assert "only FP32" in found.how
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_cores_per_sm_agree_with_the_catalogue(spec):
+    assert spec.ops_per_clk_per_sm["fp32"] == 2 * CORES_PER_SM[spec.capability]
 
 
 def test_an_unknown_generation_gets_no_peaks():
