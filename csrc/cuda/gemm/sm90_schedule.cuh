@@ -13,6 +13,7 @@ struct Plan {
   int group;               // rows of cluster tiles walked together: their panel of A stays in L2
   int whole;               // cluster tiles that one cluster computes alone
   int share;               // k steps of the tail per cluster
+  char* c;
   Accumulator* partials;   // one block tile per block
   u32* ready;              // one flag per block and warpgroup, zero before and after a launch
 };
@@ -25,7 +26,7 @@ struct Piece {
 struct Schedule {
   int tile, position;  // next whole tile; next step of this cluster's share of the tail
 
-  __device__ __forceinline__ Schedule(const Plan& plan) {
+  __device__ __forceinline__ void begin(const Plan& plan) {
     tile = (int)cluster_index();
     position = tile * plan.share;
   }

@@ -9,7 +9,6 @@ import math
 import weakref
 from collections.abc import Callable
 
-
 from pymicro import driver
 from pymicro.backends.cuda.gemm_kernel import GemmKernel
 from pymicro.dtypes import DTYPES
@@ -17,6 +16,7 @@ from pymicro.dtypes import DTYPES
 SPAN_BYTES = 128  # k of one stage: the span of the TMA swizzle
 _SLICE_BYTES = 16 * SPAN_BYTES  # what one warp stores to C at a time
 _BARRIER_BYTES = 16  # per stage: full and empty
+_LOADER_BYTES = 64
 _FORMATS = {"fp16": "FP16", "bf16": "BF16", "fp8_e4m3": "E4M3", "int8": "INT8", "tf32": "TF32"}
 
 
@@ -32,6 +32,7 @@ class Plan(ctypes.Structure):
         ("group", ctypes.c_int),
         ("whole", ctypes.c_int),
         ("share", ctypes.c_int),
+        ("c", ctypes.c_void_p),
         ("partials", ctypes.c_void_p),
         ("ready", ctypes.c_void_p),
     ]
@@ -45,11 +46,11 @@ def row(
     cluster: tuple[int, int] = (2, 1),
     instruction_n: int | None = None,
     producer: bool = True,
-    store_buffers: int = 2,
     promote: bool = False,
     policies: tuple[str, str] = ("evict_normal", "evict_normal"),
     variant: str = "",
     prefetch: int = 0,
+    serpentine: bool = True,
     ran_on: tuple[str, ...] = (),
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
@@ -68,9 +69,9 @@ def row(
         ("PRODUCER", int(producer)),
         ("PRODUCER_REGISTERS", registers[0]),
         ("CONSUMER_REGISTERS", registers[1]),
-        ("STORE_BUFFERS", store_buffers),
         ("PROMOTE", int(promote)),
         ("PREFETCH", prefetch),
+        ("SERPENTINE", int(serpentine)),
         ("POLICY_A", policies[0]),
         ("POLICY_B", policies[1]),
     )
@@ -82,9 +83,9 @@ def row(
         defines=defines,
         tile=(*block, SPAN_BYTES // DTYPES[dtype].itemsize_bytes),
         threads=(warpgroups + producer) * 128,
-        shared_bytes=1024
-        + stages * (sum(block) * SPAN_BYTES + _BARRIER_BYTES)
-        + warpgroups * 4 * store_buffers * _SLICE_BYTES,
+        shared_bytes=stages * (sum(block) * SPAN_BYTES + _BARRIER_BYTES)
+        + warpgroups * 4 * 2 * _SLICE_BYTES
+        + _LOADER_BYTES,
         cluster=(cluster[0] * cluster[1], 1, 1),
         first=(9, 0),
         last=(9, 0),
@@ -122,7 +123,7 @@ def plan(
     tiles = rows * columns
     cut = tiles % clusters
     share = math.ceil(cut * k_steps / clusters)
-    if cut == 0 or k_steps - share < _CUT_COST_STEPS:
+    if cut > _MOST_CUT * clusters or k_steps - share < _CUT_COST_STEPS:
         cut = share = 0
     chosen = Plan(m=m, n=n, k_steps=k_steps, rows=rows, columns=columns)
     chosen.group = group or panel_rows(kernel, m, k)
@@ -133,6 +134,7 @@ def plan(
 
 
 _CUT_COST_STEPS = 24
+_MOST_CUT = 0.55  # of the clusters; shares of more than half a tile read the same operands at odds
 _PANEL_BYTES = 34 * 2**20  # of A that stays in the second-level cache while B streams past
 
 
@@ -164,6 +166,7 @@ def bind(
     cluster = kernel.cluster[0]
     clusters = sm_count if cluster == 1 else resident_clusters(kernel, loaded)
     chosen, launched = plan(kernel, m, n, k, clusters, group)
+    chosen.c = c_ptr
     space = _work_space(kernel, chosen, launched)
     if space is not None:
         chosen.ready = space.ptr
@@ -171,7 +174,7 @@ def bind(
     call = loaded.bind(
         grid=(launched * cluster, 1, 1),
         block=(kernel.threads, 1, 1),
-        arguments=(*tensor_maps(kernel, a_ptr, b_ptr, c_ptr, m, n, k), chosen),
+        arguments=(*tensor_maps(kernel, a_ptr, b_ptr, m, n, k), chosen),
         stream=stream,
         shared_bytes=kernel.shared_bytes,
         cluster=kernel.cluster,
@@ -214,16 +217,13 @@ def _work_space(kernel: GemmKernel, chosen: Plan, launched: int) -> driver.Buffe
 
 
 def tensor_maps(
-    kernel: GemmKernel, a_ptr: int, b_ptr: int, c_ptr: int, m: int, n: int, k: int
-) -> tuple[driver.TensorMap, driver.TensorMap, driver.TensorMap]:
-    """Descriptors of A, B and C with the boxes that the kernel loads and stores."""
+    kernel: GemmKernel, a_ptr: int, b_ptr: int, m: int, n: int, k: int
+) -> tuple[driver.TensorMap, driver.TensorMap]:
+    """Descriptors of A and B with the boxes that one block loads."""
     block_m, block_n, step = kernel.tile
-    dtype = DTYPES[kernel.dtype]
-    out_bytes = DTYPES[dtype.output].itemsize_bytes
     return (
-        _map(dtype.name, a_ptr, m, k, (block_m // macro(kernel, "CLUSTER_N"), step)),
-        _map(dtype.name, b_ptr, n, k, (block_n // macro(kernel, "CLUSTER_M"), step)),
-        _map(dtype.output, c_ptr, m, n, (16, SPAN_BYTES // out_bytes)),
+        _map(kernel.dtype, a_ptr, m, k, (block_m // macro(kernel, "CLUSTER_N"), step)),
+        _map(kernel.dtype, b_ptr, n, k, (block_n // macro(kernel, "CLUSTER_M"), step)),
     )
 
 
@@ -237,8 +237,6 @@ def _map(dtype: str, ptr: int, rows: int, columns: int, box: tuple[int, int]) ->
         "fp8_e4m3": kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8,
         "int8": kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8,
         "tf32": kinds.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
-        "fp32": kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-        "int32": kinds.CU_TENSOR_MAP_DATA_TYPE_INT32,
     }[dtype]
     u32, u64 = cuda.cuuint32_t, cuda.cuuint64_t
     pitch_bytes = columns * DTYPES[dtype].itemsize_bytes
@@ -259,5 +257,3 @@ def _map(dtype: str, ptr: int, rows: int, columns: int, box: tuple[int, int]) ->
             )
         )
     )
-
-
