@@ -190,12 +190,27 @@ DEVICE void tma_prefetch(const TensorMap* map, int x, int y, u64 policy) {
                : "memory");
 }
 
-// Sixteen bytes that nobody will read soon: first to leave the second-level cache.
-DEVICE void store_evict_first(void* to, const u32 (&words)[4]) {
-  asm volatile("st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to),
-               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]),
-               "l"(policy_evict_first())
-               : "memory");
+DEVICE void tma_store(const TensorMap* map, int x, int y, u32 from, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint"
+      " [%0, {%1, %2}], [%3], %4;" ::"l"(map),
+      "r"(x), "r"(y), "r"(from), "l"(policy)
+      : "memory");
+}
+
+DEVICE void tma_store_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Until at most `pending` of this thread's store groups still read shared memory.
+template <int pending>
+DEVICE void tma_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+
+// Makes ordinary writes to shared memory visible to TMA and the tensor cores.
+DEVICE void fence_async_proxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // --- registers and named barriers -------------------------------------------------------------

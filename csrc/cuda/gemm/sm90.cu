@@ -158,9 +158,34 @@ DEVICE void multiply(Sums& sums, u64 a, u64 b, u32 add) {
   wgmma_commit();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+#if PROMOTE
+DEVICE void clear(Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < SUMS; ++i) sums[0][i] = 0;
+}
+
+DEVICE void add(Sums& sums, const Sums& more) {
+#pragma unroll
+  for (int i = 0; i < SUMS; ++i) sums[0][i] += more[0][i];
+}
+#endif
+
+#if LATE_STORE
+static_assert(SLABS == 1 && OUTPUT_BYTES == 2, "registers for one slab of rounded results");
+
+// Store the slices of an earlier tile, each after one more `step` of the present one.
+template <int slice, class Step>
+DEVICE void store_late(const Stored* slab, const TensorMap* c, int row, int column, u32 staging,
+                       const Step& step) {
+  step();
+  if (column >= 0) store_slice<slice>(slab, c, row, column, staging);
+  if constexpr (slice + 1 < SLICES) store_late<slice + 1>(slab, c, row, column, staging, step);
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     gemm_sm90(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
-              const __grid_constant__ Plan plan) {
+              const __grid_constant__ TensorMap c, const __grid_constant__ Plan plan) {
   extern __shared__ __align__(1024) char shared[];  // The swizzle counts from multiples of 1024.
   const Ring ring(shared_address(shared));
   const u32 warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
@@ -168,6 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   if (warp == 0 && elect_one()) {
     prefetch_map(&a);
     prefetch_map(&b);
+    prefetch_map(&c);
     for (int stage = 0; stage < STAGES; ++stage) {
       barrier_init(ring.full + stage * 8, 1);
       barrier_init(ring.empty + stage * 8, WARPGROUPS * 4 * SHARERS);
@@ -183,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
 #if PRODUCER
   if (warp >= WARPGROUPS * 4) {
-    give_registers<PRODUCER_REGISTERS>();
+    if (RESIDENT == 1) give_registers<PRODUCER_REGISTERS>();
     if (warp == WARPGROUPS * 4 && elect_one()) {
       Loader loader;
       loader.begin(plan);
@@ -192,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncwarp();
   } else {
-    take_registers<CONSUMER_REGISTERS>();
+    if (RESIDENT == 1) take_registers<CONSUMER_REGISTERS>();
 #else
   {
     // In shared memory: every thread's registers would hold it, and the sums need them.
@@ -212,30 +238,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     Piece piece;
     Schedule schedule;
     schedule.begin(plan);
+#if LATE_STORE
+    Stored late[SLAB_WORDS];
+    int late_row = 0, late_column = -1;  // -1: nothing to store
+#endif
+    const u32 staging = ring.staging + warp * WARP_STAGING_BYTES;
     while (schedule.next(plan, piece)) {
       Sums sums;
+      const int warp_row = piece.row + slab_row + warp % 4 * 16;
       const bool inside = piece.row + slab_row < plan.m && piece.column < plan.n;
       const int begin = piece.k;
-#if PROMOTE
-#pragma unroll
-      for (int i = 0; i < SUMS; ++i) sums[0][i] = 0;
-#endif
-      for (int k = begin; k < piece.k_end; ++k) {
+      int k = begin;
+      const auto step = [&] {
         barrier_wait(ring.full + at.stage * 8, at.parity);
         const u64 offset = at.stage * (STAGE_BYTES / 16);
-#if PROMOTE
-        Sums fresh;
-        multiply(fresh, first_a + offset, first_b + offset, 0);
-        wgmma_wait<0>();
-        release(at.stage);
-#pragma unroll
-        for (int i = 0; i < SUMS; ++i) sums[0][i] += fresh[0][i];
-#else
         const u32 previous = at.stage == 0 ? STAGES - 1 : at.stage - 1;
         if (inside) multiply(sums, first_a + offset, first_b + offset, k != begin);
         wgmma_wait<1>();
         if (k != begin) release(previous);
-#endif
 #if !PRODUCER
         // One step behind: its last readers are ahead of this warpgroup's products under way.
         if (warp == 0 && elect_one())
@@ -243,8 +263,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         __syncwarp();
 #endif
         at.advance();
+        ++k;
+      };
+#if PROMOTE
+      clear(sums);
+      for (; k < piece.k_end; ++k, at.advance()) {
+        barrier_wait(ring.full + at.stage * 8, at.parity);
+        const u64 offset = at.stage * (STAGE_BYTES / 16);
+        Sums fresh;
+        multiply(fresh, first_a + offset, first_b + offset, 0);
+        wgmma_wait<0>();
+        release(at.stage);
+        add(sums, fresh);
       }
-#if !PROMOTE
+#else
+#if LATE_STORE
+      // The tensor cores are busy with this tile while the last one goes out.
+      store_late<0>(late, &c, late_row, late_column, staging, [&] {
+        if (k < piece.k_end) step();
+      });
+      late_column = -1;
+#endif
+      while (k < piece.k_end) step();
       wgmma_wait<0>();
       release(at.stage == 0 ? STAGES - 1 : at.stage - 1);
 #endif
@@ -255,11 +295,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       }
       if (piece.k_end != plan.k_steps)
         add_partials(plan, schedule.position - piece.k_end + plan.k_steps, sums[0], warpgroup);
+#if LATE_STORE
+      round_slab(late, sums[0]);
+      late_row = warp_row;
+      late_column = piece.column;
+#else
 #pragma unroll
-      for (int slab = 0; slab < SLABS; ++slab)
-        store_slab(sums[slab], plan, piece.row + slab_row + slab * 64 + warp % 4 * 16, piece.column,
-                   ring.staging + warp * WARP_STAGING_BYTES);
+      for (int slab = 0; slab < SLABS; ++slab) {
+        Stored stored[SLAB_WORDS];
+        round_slab(stored, sums[slab]);
+        store_slab(stored, &c, warp_row + slab * 64, piece.column, staging);
+      }
+#endif
     }
+#if LATE_STORE
+    if (late_column >= 0) store_slab(late, &c, late_row, late_column, staging);
+#endif
+    tma_store_wait_read<0>();
   }
   // No block may leave while another can still arrive on its barriers.
   if (CLUSTER > 1) cluster_barrier();

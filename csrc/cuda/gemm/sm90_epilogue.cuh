@@ -1,11 +1,9 @@
-// From accumulators to C: adding up the partial sums of tiles cut along k, rounding, and the way
-// through shared memory that turns them into whole 128-byte lines.
+// From accumulators to C: rounding, the way through shared memory that lets TMA write whole lines
+// and clip at the edges of C, and adding up the partial sums of tiles cut along k.
 //
 // Each warp stores its own 16 rows, 128 bytes of columns at a time, through its own two staging
-// buffers, so no warp waits for another. Ordinary stores: a TMA store would have to finish reading
-// its buffer before the next piece goes in, and that wait is longer than the stores themselves.
-// In a wgmma result of 64 rows, lane l of warp w holds in registers 4j..4j+3 rows 16w + l/4 and
-// + 8 (two registers each), columns 8j + 2(l%4) and + 1.
+// buffers, so no warp waits for another. In a wgmma result of 64 rows, lane l of warp w holds in
+// registers 4j..4j+3 rows 16w + l/4 and + 8 (two registers each), columns 8j + 2(l%4) and + 1.
 
 #if defined(FORMAT_INT8) || defined(FORMAT_TF32)
 #define OUTPUT_BYTES 4
@@ -18,83 +16,75 @@ static_assert(BLOCK_N % SLICE_COLUMNS == 0, "a tile is stored in whole lines");
 #define SLICE_BYTES (16 * 128)
 #define WARP_STAGING_BYTES (2 * SLICE_BYTES)
 
-DEVICE u32 rounded_pair(float low, float high) {
-  u32 pair;
-#ifdef FORMAT_FP16
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+// What a thread stores of one slab of 64 rows: words of two 16-bit values, or the sums themselves.
+#if OUTPUT_BYTES == 2
+typedef u32 Stored;
 #else
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+typedef Accumulator Stored;
 #endif
-  return pair;
+#define SLAB_WORDS (BLOCK_N / 2 * OUTPUT_BYTES / 4)
+#define SLICE_WORDS (SLAB_WORDS / SLICES)
+
+DEVICE void round_slab(Stored* stored, const Accumulator* sums) {
+#pragma unroll
+  for (int i = 0; i < SLAB_WORDS; ++i) {
+#if defined(FORMAT_FP16)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(stored[i]) : "f"(sums[2 * i + 1]), "f"(sums[2 * i]));
+#elif OUTPUT_BYTES == 2
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(stored[i]) : "f"(sums[2 * i + 1]), "f"(sums[2 * i]));
+#else
+    stored[i] = sums[i];
+#endif
+  }
 }
 
-// Which 16-byte chunk of a staged row holds chunk 0: the others follow by XOR. Chosen so that the
-// lanes that write together, 8 rows of one chunk or 4 rows of two, meet in no bank.
-DEVICE u32 first_chunk(u32 row) {
-  return OUTPUT_BYTES == 2 ? row % 8 : row % 4 * 2;
-}
-
-// Sixteen rows x 128 bytes of one warp into `staging`.
-DEVICE void stage_slice(u32 staging, const Accumulator* sums, u32 lane) {
+// Sixteen rows x 128 bytes of one warp into `staging`, in the 128-byte swizzle: 16-byte chunk
+// index XOR row modulo 8. Numbers of pieces are XORed in as constants.
+DEVICE void stage_slice(u32 staging, const Stored* words) {
+  const u32 lane = thread_read_anew() % 32;
 #if OUTPUT_BYTES == 2
   const u32 row = lane % 16;
-  const u32 first = staging + row * 128 + ((lane / 16) ^ first_chunk(row)) * 16;
+  const u32 first = staging + row * 128 + ((lane / 16) ^ (row % 8)) * 16;
 #pragma unroll
-  for (int j = 0; j < 8; j += 2) {
-    const Accumulator* s = sums + 4 * j;
+  for (int j = 0; j < 8; j += 2)
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                      first ^ (j * 16)),
-                 "r"(rounded_pair(s[0], s[1])), "r"(rounded_pair(s[2], s[3])),
-                 "r"(rounded_pair(s[4], s[5])), "r"(rounded_pair(s[6], s[7]))
+                 "r"(words[2 * j]), "r"(words[2 * j + 1]), "r"(words[2 * j + 2]),
+                 "r"(words[2 * j + 3])
                  : "memory");
-  }
 #else
   const u32 row = lane / 4;
-  const u32 first = staging + row * 128 + ((lane % 4 / 2) ^ first_chunk(row)) * 16 + lane % 2 * 8;
+  const u32 first = staging + row * 128 + ((lane % 4 / 2) ^ row) * 16 + lane % 2 * 8;
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
+  for (int j = 0; j < 4; ++j)
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Accumulator* s = sums + 4 * j + 2 * half;
+    for (int half = 0; half < 2; ++half)
       asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"((first ^ (j * 32)) + half * 1024),
-                   SUM(s[0]), SUM(s[1])
+                   SUM(words[4 * j + 2 * half]), SUM(words[4 * j + 2 * half + 1])
                    : "memory");
-    }
-  }
 #endif
 }
 
-// One staged slice of C to memory: `row`, `column` are those of the first element of the warp's
-// 16 rows. Lanes 8i..8i+7 write one line, 16 bytes each; what lies outside C is left out.
-DEVICE void store_slice(const Plan& plan, u32 staging, int row, int column, u32 lane) {
-  const u32 chunk = lane % 8;
-  const u32 from = staging + lane / 8 * 128 + (chunk ^ first_chunk(lane / 8)) * 16;
-  const bool inside = column + (int)chunk * (16 / OUTPUT_BYTES) < plan.n;
-  char* to = plan.c + ((u64)(row + (int)lane / 8) * plan.n + column) * OUTPUT_BYTES + chunk * 16;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    u32 piece[4];
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
-                 : "r"((from ^ first_chunk(i * 4) * 16) + i * 512)
-                 : "memory");
-    if (inside && row + i * 4 + (int)lane / 8 < plan.m)
-      store_evict_first(to + (u64)(i * 4) * plan.n * OUTPUT_BYTES, piece);
+// Slice `slice` of a slab to memory; `row`, `column` are those of the warp's first element in it.
+template <int slice>
+DEVICE void store_slice(const Stored* slab, const TensorMap* c, int row, int column, u32 staging) {
+  const u32 here = staging + slice % 2 * SLICE_BYTES;
+  // The buffer of two stores ago; of the last one where an odd count brings it round at once.
+  if (elect_one()) tma_store_wait_read<(slice == 0 && SLICES % 2) ? 0 : 1>();
+  __syncwarp();
+  stage_slice(here, slab + slice * SLICE_WORDS);
+  fence_async_proxy();
+  __syncwarp();
+  if (elect_one()) {  // The same lane each time: it waits for its own stores.
+    tma_store(c, column + slice * SLICE_COLUMNS, row, here, policy_evict_first());
+    tma_store_commit();
   }
 }
 
-// One slab: 64 rows of the warpgroup, of which this warp stores rows `row` to `row` + 15.
-DEVICE void store_slab(const Accumulator* sums, const Plan& plan, int row, int column,
-                       u32 staging) {
-  const u32 lane = thread_read_anew() % 32;
-#pragma unroll
-  for (int slice = 0; slice < SLICES; ++slice) {
-    const u32 here = staging + slice % 2 * SLICE_BYTES;
-    stage_slice(here, sums + slice * SLICE_COLUMNS / 2, lane);
-    __syncwarp();
-    store_slice(plan, here, row, column + slice * SLICE_COLUMNS, lane);
-  }
-  __syncwarp();
+template <int slice = 0>
+DEVICE void store_slab(const Stored* slab, const TensorMap* c, int row, int column, u32 staging) {
+  store_slice<slice>(slab, c, row, column, staging);
+  if constexpr (slice + 1 < SLICES) store_slab<slice + 1>(slab, c, row, column, staging);
 }
 
 // --- tiles cut along k ------------------------------------------------------------------------

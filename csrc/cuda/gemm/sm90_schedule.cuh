@@ -13,7 +13,6 @@ struct Plan {
   int group;               // rows of cluster tiles walked together: their panel of A stays in L2
   int whole;               // cluster tiles that one cluster computes alone
   int share;               // k steps of the tail per cluster
-  char* c;
   Accumulator* partials;   // one block tile per block
   u32* ready;              // one flag per block and warpgroup, zero before and after a launch
 };

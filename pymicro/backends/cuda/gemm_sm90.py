@@ -17,6 +17,7 @@ SPAN_BYTES = 128  # k of one stage: the span of the TMA swizzle
 _SLICE_BYTES = 16 * SPAN_BYTES  # what one warp stores to C at a time
 _BARRIER_BYTES = 16  # per stage: full and empty
 _LOADER_BYTES = 64
+PROMOTION = "L2_256B"
 _FORMATS = {"fp16": "FP16", "bf16": "BF16", "fp8_e4m3": "E4M3", "int8": "INT8", "tf32": "TF32"}
 
 
@@ -32,7 +33,6 @@ class Plan(ctypes.Structure):
         ("group", ctypes.c_int),
         ("whole", ctypes.c_int),
         ("share", ctypes.c_int),
-        ("c", ctypes.c_void_p),
         ("partials", ctypes.c_void_p),
         ("ready", ctypes.c_void_p),
     ]
@@ -51,6 +51,8 @@ def row(
     variant: str = "",
     prefetch: int = 0,
     serpentine: bool = True,
+    late_store: bool = False,
+    resident: int = 1,
     ran_on: tuple[str, ...] = (),
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
@@ -72,6 +74,8 @@ def row(
         ("PROMOTE", int(promote)),
         ("PREFETCH", prefetch),
         ("SERPENTINE", int(serpentine)),
+        ("LATE_STORE", int(late_store)),
+        ("RESIDENT", resident),
         ("POLICY_A", policies[0]),
         ("POLICY_B", policies[1]),
     )
@@ -166,7 +170,6 @@ def bind(
     cluster = kernel.cluster[0]
     clusters = sm_count if cluster == 1 else resident_clusters(kernel, loaded)
     chosen, launched = plan(kernel, m, n, k, clusters, group)
-    chosen.c = c_ptr
     space = _work_space(kernel, chosen, launched)
     if space is not None:
         chosen.ready = space.ptr
@@ -174,7 +177,7 @@ def bind(
     call = loaded.bind(
         grid=(launched * cluster, 1, 1),
         block=(kernel.threads, 1, 1),
-        arguments=(*tensor_maps(kernel, a_ptr, b_ptr, m, n, k), chosen),
+        arguments=(*tensor_maps(kernel, a_ptr, b_ptr, c_ptr, m, n, k), chosen),
         stream=stream,
         shared_bytes=kernel.shared_bytes,
         cluster=kernel.cluster,
@@ -217,13 +220,16 @@ def _work_space(kernel: GemmKernel, chosen: Plan, launched: int) -> driver.Buffe
 
 
 def tensor_maps(
-    kernel: GemmKernel, a_ptr: int, b_ptr: int, m: int, n: int, k: int
-) -> tuple[driver.TensorMap, driver.TensorMap]:
-    """Descriptors of A and B with the boxes that one block loads."""
+    kernel: GemmKernel, a_ptr: int, b_ptr: int, c_ptr: int, m: int, n: int, k: int
+) -> tuple[driver.TensorMap, driver.TensorMap, driver.TensorMap]:
+    """Descriptors of A, B and C with the boxes that one block loads and one warp stores."""
     block_m, block_n, step = kernel.tile
+    dtype = DTYPES[kernel.dtype]
+    out_bytes = DTYPES[dtype.output].itemsize_bytes
     return (
-        _map(kernel.dtype, a_ptr, m, k, (block_m // macro(kernel, "CLUSTER_N"), step)),
-        _map(kernel.dtype, b_ptr, n, k, (block_n // macro(kernel, "CLUSTER_M"), step)),
+        _map(dtype.name, a_ptr, m, k, (block_m // macro(kernel, "CLUSTER_N"), step)),
+        _map(dtype.name, b_ptr, n, k, (block_n // macro(kernel, "CLUSTER_M"), step)),
+        _map(dtype.output, c_ptr, m, n, (16, SPAN_BYTES // out_bytes)),
     )
 
 
@@ -237,6 +243,8 @@ def _map(dtype: str, ptr: int, rows: int, columns: int, box: tuple[int, int]) ->
         "fp8_e4m3": kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8,
         "int8": kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8,
         "tf32": kinds.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+        "fp32": kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        "int32": kinds.CU_TENSOR_MAP_DATA_TYPE_INT32,
     }[dtype]
     u32, u64 = cuda.cuuint32_t, cuda.cuuint64_t
     pitch_bytes = columns * DTYPES[dtype].itemsize_bytes
@@ -252,7 +260,7 @@ def _map(dtype: str, ptr: int, rows: int, columns: int, box: tuple[int, int]) ->
                 [u32(1), u32(1)],
                 cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
                 cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-                cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                getattr(cuda.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{PROMOTION}"),
                 cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )
         )
