@@ -20,7 +20,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 // Packed operands never cover more than this many rows or columns at a time.
 constexpr std::int64_t kPackAtOnce = 8192;
-constexpr std::int64_t kRowsPerTask = 64;
+constexpr std::int64_t kRowsPerTask = 64;  // of stored operands with k along the row
 
 // Memory kept between calls; one product at a time owns it.
 struct Workspace {
@@ -82,7 +82,8 @@ private:
 
     void pack(const Part& part, bool pack_a) {
         const std::int64_t strips_per_task = ceil_div(kRowsPerTask, kernel_.mr);
-        const std::int64_t panels_per_task = ceil_div(kRowsPerTask, kernel_.nr);
+        const std::int64_t columns = p_.layout == Layout::nt ? kRowsPerTask : kColumnsAtOnce;
+        const std::int64_t panels_per_task = columns / kernel_.nr;
         const std::int64_t a_groups = pack_a ? ceil_div(strips_, strips_per_task) : 0;
         const std::int64_t groups = a_groups + ceil_div(panels_, panels_per_task);
         parallel(threads_, static_cast<int>(groups * k_blocks_), [&](int index, int) {
