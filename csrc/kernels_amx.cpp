@@ -39,6 +39,16 @@ TARGET_AMX void end() { _tile_release(); }
 // Compilers do not see that tile loads and stores touch memory; nothing may move across.
 INLINE void keep_order() { __asm__ volatile("" ::: "memory"); }
 
+// The strip of A streams from L2 past the panel in L1; a tile load alone keeps too few misses in
+// flight, so each step asks for the lines of a later one.
+constexpr int kAheadBytes = 2 * kTileBytes;
+
+INLINE void prefetch_quarter(const char* a, int quarter) {
+    UNROLL
+    for (int line = 0; line < 8; ++line)
+        _mm_prefetch(a + kAheadBytes + (quarter * 8 + line) * 64, _MM_HINT_T0);
+}
+
 // Tiles 0-3: sums (row half, column half); 4, 5: A; 6, 7: B.
 #define PYMICRO_AMX_MULTIPLY(name, product)                                                        \
     TARGET_AMX void name(std::int64_t words, const void* strip, const void* panel, void* sums,     \
@@ -63,11 +73,15 @@ INLINE void keep_order() { __asm__ volatile("" ::: "memory"); }
             _tile_loadd(4, a, 64);                                                                 \
             _tile_loadd(6, b, 128);                                                                \
             product(0, 4, 6);                                                                      \
+            prefetch_quarter(a, 0);                                                                \
             _tile_loadd(7, b + 64, 128);                                                           \
             product(1, 4, 7);                                                                      \
+            prefetch_quarter(a, 1);                                                                \
             _tile_loadd(5, a + kTileBytes, 64);                                                    \
             product(2, 5, 6);                                                                      \
+            prefetch_quarter(a, 2);                                                                \
             product(3, 5, 7);                                                                      \
+            prefetch_quarter(a, 3);                                                                \
         }                                                                                          \
         _tile_stored(0, c, kRowBytes);                                                             \
         _tile_stored(1, c + 64, kRowBytes);                                                        \
@@ -102,6 +116,7 @@ constexpr Kernel kBf16 = {.path = "amx",
                           .sum_panel = nullptr,
                           .multiply = multiply_bf16,
                           .store = store_rows<float, std::uint16_t, kSide, float_to_bf16_avx2>,
+                          .k_block_bytes = 1024,
                           .begin = configure_tiles,
                           .end = end};
 
