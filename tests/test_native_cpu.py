@@ -10,10 +10,10 @@ import pytest
 native = pytest.importorskip("pymicro._native")
 
 # Names of the same bits in /proc/cpuinfo, which the kernel clears where it does not save state.
-PROC_NAMES = (
-    "avx2 fma f16c avx512f avx512bw avx512vl avx512_vnni avx_vnni avx512_bf16 avx512_fp16 "
-    "amx_tile amx_bf16 amx_int8"
-).split()
+PROC_NAMES = [
+    *("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni"),
+    *("avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8"),
+]
 
 
 def proc_flags() -> set[str]:
