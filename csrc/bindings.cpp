@@ -3,6 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "native.hpp"
 
 namespace py = pybind11;
@@ -79,6 +81,7 @@ void gemm_arrays(const py::array& a, const py::array& b, py::array& c, const std
     if (overlap(c, a) || overlap(c, b)) throw py::value_error("c must not overlap a or b");
     if (!c.writeable()) throw py::value_error("c must be writeable");
     check_threads(threads);
+    if (path && path->empty()) throw py::value_error("path must be a name or None");
     const Problem problem{format.dtype, order, m, n, k, a.data(), b.data(), c.mutable_data()};
     const py::gil_scoped_release unlocked;
     gemm(problem, threads, path.value_or(""));
