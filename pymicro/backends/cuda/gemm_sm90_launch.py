@@ -166,6 +166,7 @@ def _work_space(kernel: GemmKernel, chosen: Plan, launched: int) -> driver.Buffe
     sums_bytes = launched * kernel.cluster[0] * kernel.tile[0] * kernel.tile[1] * 4
     space = driver.Buffer((flag_bytes + sums_bytes,), "uint8")
     driver.check(driver.cuda().cuMemsetD8(space.ptr, 0, flag_bytes))
+    driver.check(driver.cuda().cuCtxSynchronize())  # Streams of ours do not wait for a memset.
     return space
 
 
