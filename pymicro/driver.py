@@ -191,7 +191,7 @@ class TensorMap:
         ctypes.memmove(self.address, encoded.getPtr(), 128)
 
 
-Argument = TensorMap | ctypes._SimpleCData
+Argument = TensorMap | ctypes._SimpleCData | ctypes.Structure
 
 
 @dataclass(frozen=True)
