@@ -259,7 +259,7 @@ def _constants(dtype: str, layout: str) -> tuple:
 
 
 def options(tile: Tile) -> dict[str, int | bool]:
-    """Compiler options. Fusing multiply and add is asked for: Triton 3.10 stops doing it unasked."""
+    """Compiler options. Triton 3.10 will fuse multiply and add only where asked to."""
     return {"num_warps": tile.warps, "num_stages": tile.stages, "enable_fp_fusion": True}
 
 
