@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 Params = Mapping[str, Any]
 
@@ -14,8 +14,9 @@ class Axis:
     """One parameter of a benchmark; its command-line flag is made from this.
 
     `kind` says how a word is parsed: `count` of elements, size in `bytes`, one of `choices`.
-    A `count` or `bytes` axis accepts lists and ranges. `default` None leaves the choice to
-    `Benchmark.defaults`, which knows the device.
+    A `count` or `bytes` axis accepts lists and ranges. `default` is a word as the user would
+    type it, the name of another axis whose value it takes, or None: then `Benchmark.defaults`,
+    which knows the device, decides. `only` limits an axis to devices of one kind.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Axis:
     help: str
     default: str | None = None
     choices: tuple[str, ...] = ()
+    only: Literal["cpu", "cuda"] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,12 @@ class Case:
     params: Params = field(default_factory=dict)
 
 
+class Reference(Protocol):
+    """The expected answer of a case, made once for all backends."""
+
+    def check(self, output: Any, /) -> Any: ...
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A family of cases. The sub-command, its flags and its checks follow from this value.
@@ -64,9 +72,9 @@ class Benchmark:
         cache: `hot` (operands stay where the last call left them) or `cold` (L2 flushed).
         operands: arrays of a case, in the order in which kernels take them.
         work: what one call does.
-        check: given decoded operands and the decoded output, the error against a
-            higher-precision reference and its tolerance; see `verify`.
-        defaults: parameter values that suit a device, for axes without a default.
+        reference: the expected answer for given inputs, in higher precision; its `check(output)`
+            returns the error and the tolerance or raises WrongResult; see `verify`.
+        defaults: parameter values that suit a device, given its kind and its peak for the dtype.
     """
 
     name: str
@@ -78,6 +86,6 @@ class Benchmark:
     cache: Literal["hot", "cold"]
     operands: Callable[[str, Params], tuple[Operand, ...]]
     work: Callable[[str, Params], Work]
-    check: Callable[..., Any]
-    defaults: Callable[[Any], Params]
+    reference: Callable[[str, Params, dict[str, Any]], Reference]
+    defaults: Callable[[str, float | None], Params]
     examples: tuple[str, ...] = ()

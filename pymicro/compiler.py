@@ -132,7 +132,7 @@ def _compile(text: str, options) -> Compiled:
         code = Program(text, "c++", options=options).compile("cubin", logs=log)
     except Exception as error:
         message = str(error)
-        if "gpu-architecture" in message or "arch" in message and "invalid" in message:
+        if "gpu-architecture" in message or ("arch" in message and "invalid" in message):
             known = ", ".join(supported_archs())
             raise Unavailable(
                 f"the installed NVRTC cannot compile for {options.arch}; it knows {known}."

@@ -1,0 +1,85 @@
+"""Which of our GEMM kernels serves a case, and the call that launches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pymicro import compiler, driver
+from pymicro.backends.base import Place, Prepared
+from pymicro.backends.cuda import gemm_portable, gemm_sm90
+from pymicro.backends.cuda.gemm_kernel import GemmKernel
+from pymicro.benchmark import Case
+from pymicro.errors import Unavailable, UsageError
+
+FASTEST = "fastest"
+
+
+def rows() -> tuple[GemmKernel, ...]:
+    """All kernels of all generations, the newest path first."""
+    return gemm_sm90.ROWS + gemm_portable.ROWS
+
+
+def variants(dtype: str, place: Place) -> tuple[str, ...]:
+    """The ways of multiplying in a format that a user may want to compare."""
+    return (FASTEST,)
+
+
+def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
+    """Compile, load and bind the kernel for a case.
+
+    Raises:
+        Unavailable: none fits the format, layout, alignment or the path asked for.
+    """
+    row = choose(case, place)
+    kernel = load(row, place)
+    a, b, c = (arrays[name].ptr for name in "abc")
+    m, n, k = (case.params[side] for side in "mnk")
+    if row.path == "sm90":
+        call = gemm_sm90.bind(row, kernel, a, b, c, m, n, k, place.stream, place.sm_count)
+    else:
+        layout = case.params["layout"]
+        call = gemm_portable.bind(row, kernel, a, b, c, m, n, k, layout, place.stream)
+    return Prepared(call, {"kernel": row.name, "ran_on": list(row.ran_on)})
+
+
+def choose(case: Case, place: Place) -> GemmKernel:
+    """The kernel for a case: the newest path that fits, or the best of the path asked for.
+
+    Raises:
+        Unavailable: none fits.
+    """
+    assert place.capability is not None
+    p, path = case.params, case.params["path"]
+    sm90 = _sm90(case, place) if path in ("auto", "sm90") else None
+    if sm90 is not None:
+        return sm90
+    try:
+        return gemm_portable.choose(
+            p["m"],
+            p["n"],
+            p["k"],
+            case.dtype,
+            p["layout"],
+            place.capability,
+            None if path == "auto" else path,
+        )
+    except UsageError as error:
+        raise Unavailable(str(error)) from error
+
+
+def _sm90(case: Case, place: Place) -> GemmKernel | None:
+    """Hopper's own kernel, where it can serve the case."""
+    p = case.params
+    if place.capability != (9, 0) or p["layout"] != "nt":
+        return None
+    return gemm_sm90.choose(p["m"], p["n"], p["k"], case.dtype, place.sm_count)
+
+
+def load(row: GemmKernel, place: Place) -> driver.Kernel:
+    """Machine code of a row for this device, loaded."""
+    assert place.capability is not None
+    major, minor = place.capability
+    arch = f"sm_{major}{minor}{row.arch_suffix}"
+    cubin = compiler.compile_cubin(row.source, arch, row.defines)
+    return driver.Kernel.load(cubin, row.entry, row.shared_bytes)

@@ -1,0 +1,120 @@
+"""PyTorch and the vendor library under it: cuBLAS and cuBLASLt on a GPU, oneDNN or MKL on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pymicro.backends.base import Call, Place, Prepared, import_library, missing, require
+from pymicro.benchmark import Case
+
+_TORCH_NAMES = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "tf32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp8_e4m3": "float8_e4m3fn",
+    "int8": "int8",
+    "int32": "int32",
+}
+
+
+class TorchBackend:
+    name = "torch"
+    is_vendor = True
+    vendor_variants = ()
+
+    def why_not(self, place: Place) -> str | None:
+        reason = missing("torch", "torch")
+        if reason is not None or place.kind == "cpu":
+            return reason
+        torch = import_library("torch")
+        if torch.version.cuda is None:
+            return f"this build of torch ({torch.__version__}) has no CUDA; install a CUDA build."
+        if not torch.cuda.is_available():
+            return f"torch {torch.__version__} sees no GPU here although CUDA does."
+        return None
+
+    def variants(self, benchmark: str, dtype: str, place: Place) -> tuple[str, ...]:
+        return ("matmul",) if benchmark == "gemm" else ()
+
+    def prepare(self, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
+        torch = import_library("torch")
+        require(_why_not_gemm(case, place))
+        if place.kind == "cpu":
+            torch.set_num_threads(case.params["threads"])
+        output = "bf16" if case.dtype == "fp8_e4m3" else case.dtype
+        output = "int32" if case.dtype == "int8" else output
+        a, b = (as_tensor(torch, arrays[x], case.dtype, place) for x in "ab")
+        c = as_tensor(torch, arrays["c"], output, place)
+        b = b.t() if case.params["layout"] == "nt" else b
+        product = _PRODUCTS.get(case.dtype, _matmul)(torch, a, b, c)
+        previous = torch.get_float32_matmul_precision()
+        precision = "high" if case.dtype == "tf32" else "highest"
+
+        def call() -> None:
+            # Set at each call, since cases of both precisions may take turns.
+            torch.set_float32_matmul_precision(precision)
+            product()
+
+        notes = {"torch": torch.__version__, "float32_matmul_precision": precision}
+        return Prepared(call, notes, lambda: torch.set_float32_matmul_precision(previous))
+
+
+def as_tensor(torch: Any, array: Any, dtype: str, place: Place) -> Any:
+    """A tensor over the same memory, of the true torch dtype."""
+    wanted = getattr(torch, _TORCH_NAMES[dtype])
+    if place.kind == "cpu":
+        raw = torch.from_numpy(array.view("int16") if array.dtype == "uint16" else array)
+    else:
+        raw = torch.as_tensor(_Signed(array), device=f"cuda:{place.index}")
+    return raw if raw.dtype == wanted else raw.view(wanted)
+
+
+class _Signed:
+    """Offers 16-bit formats as int16: torch reads no unsigned 16-bit arrays on older versions."""
+
+    def __init__(self, buffer: Any) -> None:
+        self._buffer = buffer
+        interface = dict(buffer.__cuda_array_interface__)
+        if interface["typestr"] == "<u2":
+            interface["typestr"] = "<i2"
+        self.__cuda_array_interface__ = interface
+
+
+def _matmul(torch: Any, a: Any, b: Any, c: Any) -> Call:
+    return lambda: torch.matmul(a, b, out=c)
+
+
+def _int8(torch: Any, a: Any, b: Any, c: Any) -> Call:
+    return lambda: torch._int_mm(a, b, out=c)
+
+
+def _fp8(torch: Any, a: Any, b: Any, c: Any) -> Call:
+    one = torch.ones((), device=a.device, dtype=torch.float32)
+    return lambda: torch._scaled_mm(
+        a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True, out=c
+    )
+
+
+_PRODUCTS: dict[str, Callable[..., Call]] = {"int8": _int8, "fp8_e4m3": _fp8}
+
+
+def _why_not_gemm(case: Case, place: Place) -> str | None:
+    m, n, k, layout = (case.params[x] for x in ("m", "n", "k", "layout"))
+    if place.kind == "cpu":
+        if case.dtype in ("tf32", "fp8_e4m3"):
+            return f"torch has no {case.dtype} product on a CPU."
+        return None
+    if case.dtype == "fp8_e4m3":
+        if place.capability is not None and place.capability < (8, 9):
+            return "torch multiplies fp8 from compute capability 8.9 on."
+        if layout != "nt" or k % 16 or n % 16:
+            return "cuBLASLt multiplies fp8 only with B as n×k and n and k multiples of 16."
+    if case.dtype == "int8" and (m <= 16 or k % 8 or n % 8):
+        return "torch._int_mm needs m above 16 and n and k that are multiples of 8."
+    return None
+
+
+BACKEND = TorchBackend()

@@ -1,0 +1,57 @@
+"""Words to cases, results to text. Sub-commands follow from the suite; nothing heavy loads here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+import pymicro
+from pymicro.cli import devices, measure, results
+from pymicro.errors import PymicroError
+from pymicro.suite import benchmarks
+
+_EPILOG = """\b
+Examples:
+  pymicro gemm --dtype fp16                 every backend that runs here, checked and timed
+  pymicro gemm --dtype fp32,tf32 --size 4k  two formats at 4096 x 4096 x 4096
+  pymicro devices --all                     the catalogue of cards
+  pymicro show                              what was measured so far
+
+\b
+Shell completion:  eval "$(_PYMICRO_COMPLETE=bash_source pymicro)"   (or zsh_source, fish_source)
+Exit codes: 0 measured, 1 a case failed, 2 a wrong word, 3 nothing could be measured.
+"""
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(pymicro.__version__, prog_name="pymicro")
+def cli() -> None:
+    """GPU kernel micro-benchmarks: how close this machine comes to what its silicon can do."""
+
+
+for _benchmark in benchmarks().values():
+    cli.add_command(measure.command(_benchmark))
+cli.add_command(devices.command)
+cli.add_command(results.show)
+
+
+def main() -> None:
+    """Run the command line and exit; a foreseen problem is one sentence on stderr."""
+    try:
+        code = cli.main(prog_name="pymicro", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except PymicroError as error:
+        click.echo(f"pymicro: {error}", err=True)
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("pymicro: interrupted.", err=True)
+        code = 130
+    except BrokenPipeError:
+        # The reader of our output is gone; writing on exit would fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code or 0)

@@ -1,0 +1,96 @@
+"""A sub-command for each benchmark: flags from its axes, then plan, run, store, show."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from pymicro.benchmark import Benchmark
+from pymicro.cli import options, words
+from pymicro.cli.options import Common
+
+
+def command(benchmark: Benchmark) -> click.Command:
+    """The click command of a benchmark."""
+
+    def callback(**values: Any) -> int:
+        return _measure(benchmark, *options.split(values))
+
+    examples = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in benchmark.examples)
+    return click.Command(
+        benchmark.name,
+        callback=callback,
+        params=[*map(options.of_axis, benchmark.axes), *options.common(benchmark)],
+        help=benchmark.summary,
+        short_help=benchmark.summary,
+        epilog=examples,
+    )
+
+
+def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -> int:
+    given = words.given(benchmark, axis_words)
+    dtypes, backends = words.dtypes(benchmark, common.dtype), words.backends(common.backend)
+
+    from pymicro import run
+    from pymicro.cli.session import Session
+    from pymicro.devices.here import resolve
+    from pymicro.results import latest
+
+    device = resolve(common.device)
+    with Session(device, common) as session:
+        planned = []
+        for dtype in dtypes:
+            defaults = session.defaults(benchmark, dtype)
+            points = words.points(benchmark, given, device.kind, defaults)
+            planned += run.cases(benchmark, session.bench, backends, (dtype,), points)
+        chosen = run.Options(
+            common.fill, common.seed, common.sustained, common.budget, common.cache
+        )
+        results = []
+        with _interruptible() as interrupted, session.progress(len(planned)) as on_case:
+            context = session.context(interrupted, on_case)
+            for result in run.run(benchmark, planned, chosen, context):
+                session.keep(result)
+                results.append(result)
+        _show(latest(results), common, session.headline())
+    return 130 if interrupted() else _exit_code(results)
+
+
+def _show(results: Sequence[Any], common: Common, headline: str) -> None:
+    from pymicro import report
+
+    if common.format == "table":
+        from pymicro.report import table
+
+        table.show(results, (), heading=headline)
+    else:
+        click.echo(report.render(results, (), common.format), nl=False)
+
+
+def _exit_code(results: Sequence[Any]) -> int:
+    outcomes = {r.outcome for r in results}
+    if "failed" in outcomes:
+        return 1
+    return 0 if "ok" in outcomes else 3
+
+
+@contextmanager
+def _interruptible() -> Iterator[Any]:
+    """The first Ctrl-C ends the running sample and keeps what is done; the second leaves."""
+    seen = False
+
+    def note(signum: int, frame: Any) -> None:
+        nonlocal seen
+        seen = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        click.echo("\nfinishing the running sample; Ctrl-C again leaves at once.", err=True)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: seen
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,96 @@
+"""Flags that mean the same on every command that measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import click
+
+from pymicro.benchmark import Axis, Benchmark
+from pymicro.report import FORMATS
+
+
+@dataclass(frozen=True)
+class Common:
+    """The values of the common flags, as typed."""
+
+    device: str
+    backend: str
+    dtype: str
+    format: str
+    store: str | None
+    no_store: bool
+    label: str | None
+    budget: float
+    seed: int
+    fill: str
+    cache: Literal["hot", "cold"] | None
+    sustained: str
+    quiet: bool
+
+
+def common(benchmark: Benchmark) -> list[click.Option]:
+    """The common flags for a benchmark."""
+    return [
+        _flag("--device", default="auto", help="auto, cpu, cuda, cuda:N or a GPU's UUID"),
+        _flag("--backend", default="all", metavar="NAME[,NAME]", help="backends, or all"),
+        _flag(
+            "--dtype",
+            default=benchmark.default_dtype,
+            metavar="NAME[,NAME]",
+            help=f"formats: {', '.join(benchmark.dtypes)}, or all",
+        ),
+        _flag("--format", default="table", type=click.Choice(FORMATS), help="form of the output"),
+        _flag("--store", metavar="FILE", help="append results to this file (JSON lines)"),
+        click.Option(["--no-store"], is_flag=True, help="keep no results"),
+        _flag("--label", help="name of this machine in results, in place of a salted hash"),
+        _flag("--budget", default=15.0, type=click.FloatRange(0.1), help="seconds to measure"),
+        _flag("--seed", default=0, type=click.IntRange(0), help="seed of the operands"),
+        _flag(
+            "--fill",
+            default="normal",
+            type=click.Choice(("normal", "uniform", "integers", "zeros")),
+            help="operands; zeros and small integers draw less power and flatter",
+        ),
+        _flag(
+            "--cache",
+            type=click.Choice(("hot", "cold")),
+            help=f"operands left in the cache, or flushed before each call ({benchmark.cache})",
+        ),
+        click.Option(
+            ["--sustained"],
+            type=click.Choice(("best", "all", "none")),
+            is_flag=False,
+            flag_value="all",
+            default="best",
+            show_default=True,
+            help="GPUs: rates under lasting load for our best and the vendor's, for all, for none",
+        ),
+        click.Option(["--quiet", "-q"], is_flag=True, help="no progress on stderr"),
+    ]
+
+
+def of_axis(axis: Axis) -> click.Option:
+    """The flag of one axis of a benchmark."""
+    if axis.kind == "choice":
+        return _flag(
+            f"--{axis.name}", type=click.Choice(axis.choices), help=axis.help, default=None
+        )
+    return _flag(f"--{axis.name}", metavar="N[,N]", help=axis.help)
+
+
+def split(values: dict[str, Any]) -> tuple[Common, dict[str, Any]]:
+    """The common flags, and the words of the benchmark's own axes."""
+    names = {f.name for f in fields(Common)}
+    own = {k: v for k, v in values.items() if k not in names}
+    return Common(**{k: v for k, v in values.items() if k in names}), own
+
+
+def _flag(name: str, **settings: Any) -> click.Option:
+    settings.setdefault("show_default", settings.get("default") is not None)
+    return click.Option([name], **settings)
+
+
+Runner = Callable[[Benchmark, Common, dict[str, Any]], int]

@@ -1,0 +1,110 @@
+"""The user's words to values: sizes, formats, backends. Wrong ones end here, in one sentence."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from pymicro.benchmark import Axis, Benchmark
+from pymicro.dtypes import dtype
+from pymicro.errors import UsageError, unknown
+from pymicro.units import parse_bytes, parse_count, parse_list
+
+_PARSERS = {"count": parse_count, "bytes": parse_bytes}
+
+
+def values(axis: Axis, word: str) -> tuple[Any, ...]:
+    """All values that a word means on an axis.
+
+    Raises:
+        UsageError: it means none.
+    """
+    if axis.kind == "choice":
+        if word not in axis.choices:
+            raise unknown(axis.name, word, axis.choices)
+        return (word,)
+    return parse_list(word, _PARSERS[axis.kind], name=f"--{axis.name}")
+
+
+def given(benchmark: Benchmark, words: Mapping[str, str | None]) -> dict[str, tuple[Any, ...]]:
+    """Values of the axes that the user named; checks every word."""
+    return {a.name: values(a, w) for a in benchmark.axes if (w := words.get(a.name)) is not None}
+
+
+def points(
+    benchmark: Benchmark,
+    given: Mapping[str, tuple[Any, ...]],
+    kind: str,
+    defaults: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Every combination of the axes that exist on this kind of device.
+
+    An axis whose default names another axis takes that one's value, so `size` 4096 with `k` 64
+    is 4096×4096×64. Such a source axis is no parameter of its own.
+
+    Raises:
+        UsageError: an axis was given that this kind of device does not have.
+    """
+    names = {a.name for a in benchmark.axes}
+    sources = {a.default for a in benchmark.axes if a.default in names}
+    axes = [a for a in benchmark.axes if a.only in (None, kind)]
+    for axis in benchmark.axes:
+        if axis not in axes and axis.name in given:
+            raise UsageError(f"--{axis.name} means something on a {axis.only} device only.")
+    chosen = []
+    for axis in axes:
+        if axis.name in given:
+            chosen.append([(axis.name, v) for v in given[axis.name]])
+        elif axis.default not in names:
+            chosen.append([(axis.name, _default(axis, defaults))])
+    found = []
+    for combination in itertools.product(*chosen):
+        point = dict(combination)
+        full = {a.name: point.get(a.name, point.get(a.default or "")) for a in axes}
+        found.append({k: v for k, v in full.items() if k not in sources})
+    return _unique(found)
+
+
+def _default(axis: Axis, defaults: Mapping[str, Any]) -> Any:
+    if axis.default is None:
+        return defaults[axis.name]
+    return values(axis, axis.default)[0]
+
+
+def _unique(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list({tuple(point.items()): point for point in found}.values())
+
+
+def dtypes(benchmark: Benchmark, text: str) -> tuple[str, ...]:
+    """Formats of a comma-separated list, or `all` of the benchmark's.
+
+    Raises:
+        UsageError: a format is unknown or not one of the benchmark's.
+    """
+    if text.strip().lower() == "all":
+        return benchmark.dtypes
+    found = tuple(dict.fromkeys(dtype(word).name for word in text.split(",")))
+    for name in found:
+        if name not in benchmark.dtypes:
+            raise UsageError(
+                f"{benchmark.name} has no {name}; it has {', '.join(benchmark.dtypes)}."
+            )
+    return found
+
+
+def backends(text: str) -> tuple[str, ...]:
+    """Backends of a comma-separated list, or `all`.
+
+    Raises:
+        UsageError: one is unknown.
+    """
+    from pymicro.backends import names
+
+    if text.strip().lower() == "all":
+        return names()
+    words = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",")))
+    for word in words:
+        if word not in names():
+            raise unknown("backend", word, names())
+    return words

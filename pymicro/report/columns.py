@@ -1,0 +1,126 @@
+"""The columns of a table of results: a title and a function each. A column is a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pymicro import stats
+from pymicro.analysis.roofline import Rate, Verdict, judge
+from pymicro.results import Result
+from pymicro.units import percent, si
+
+RATE_UNITS = {"flop_per_s": "FLOP/s", "ops_per_s": "OP/s", "bytes_per_s": "B/s"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A result, its verdict (None unless ok), and the vendor's result on the same problem."""
+
+    result: Result
+    verdict: Verdict | None
+    vendor: Result | None
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    text: Callable[[Row], str]
+    is_number: bool = True
+
+
+def rows(results: Sequence[Result]) -> list[Row]:
+    """One row a result; the fastest vendor library on the same problem is everyone's yardstick."""
+    vendors: dict[object, Result] = {}
+    for result in results:
+        if result.details.get("is_vendor") and result.outcome == "ok":
+            best = vendors.get(problem(result))
+            if best is None or _seconds(result) < _seconds(best):
+                vendors[problem(result)] = result
+    return [
+        Row(r, judge(r) if r.outcome == "ok" else None, vendors.get(problem(r))) for r in results
+    ]
+
+
+def problem(result: Result) -> tuple:
+    """What two results must share to be compared."""
+    own = ("threads", "path")
+    shape = tuple((k, v) for k, v in sorted(result.params.items()) if k not in own)
+    return (result.benchmark, result.dtype, shape, result.fill, result.cache)
+
+
+def shape(result: Result) -> str:
+    """The size of a problem in a few characters: `8192³`, `4096×768×3072`."""
+    p = result.params
+    if not {"m", "n", "k"} <= set(p):
+        return ""
+    cube = p["m"] == p["n"] == p["k"]
+    size = f"{p['m']}³" if cube else f"{p['m']}×{p['n']}×{p['k']}"
+    return size if p.get("layout", "nt") == "nt" else f"{size} {p['layout']}"
+
+
+def unit(result: Result) -> str:
+    if not result.flop:
+        return RATE_UNITS["bytes_per_s"]
+    return RATE_UNITS["ops_per_s" if result.dtype.startswith("int") else "flop_per_s"]
+
+
+def with_interval(result: Result, rate: Rate | None) -> str:
+    """`655.2 TFLOP/s ±0.4 %`: half the width of the 95 % interval, relative."""
+    if rate is None:
+        return ""
+    half = (rate.high - rate.low) / 2 / rate.value
+    return f"{si(rate.value, unit(result))} ±{100 * half:.1f} %"
+
+
+def _rate(row: Row, *kinds: str) -> Rate | None:
+    rates = row.verdict.rates if row.verdict else ()
+    return next((r for r in rates if r.kind in kinds), None)
+
+
+def _seconds(result: Result) -> float:
+    return stats.median(result.samples_s)
+
+
+def against_vendor(row: Row) -> str:
+    """Speed over the vendor's: from pairs of turns where both took turns, else from medians."""
+    if row.verdict is None or row.vendor is None or row.vendor is row.result:
+        return "yardstick" if row.vendor is row.result and row.verdict else ""
+    ours, theirs = (x.details.get("block_means_s") for x in (row.result, row.vendor))
+    if ours and theirs and len(ours) == len(theirs):
+        ratio, low, high = stats.paired_ratio(ours, theirs)
+        return f"{ratio:.3f} ({low:.3f}-{high:.3f})"
+    a, b = (x.burst_s or x.times_s for x in (row.result, row.vendor))
+    return f"{stats.median(b) / stats.median(a):.2f}" if a and b else ""
+
+
+def _percent(value: float | None) -> str:
+    return percent(value) if value is not None else ""
+
+
+COLUMNS = (
+    Column("backend", lambda r: r.result.backend, is_number=False),
+    Column(
+        "variant", lambda r: r.result.details.get("kernel") or r.result.variant, is_number=False
+    ),
+    Column("dtype", lambda r: r.result.dtype, is_number=False),
+    Column("m×n×k", lambda r: shape(r.result), is_number=False),
+    Column("rate", lambda r: with_interval(r.result, _rate(r, "sustained", "steady"))),
+    Column("burst", lambda r: with_interval(r.result, _rate(r, "burst"))),
+    Column("of peak", lambda r: _percent(r.verdict.peak_fraction if r.verdict else None)),
+    Column("at clock", lambda r: _percent(r.verdict.clock_peak_fraction if r.verdict else None)),
+    Column(
+        "SM clock",
+        lambda r: si(r.verdict.sm_clock_hz, "Hz") if r.verdict and r.verdict.sm_clock_hz else "",
+    ),
+    Column(
+        "power", lambda r: f"{r.verdict.power_w:.0f} W" if r.verdict and r.verdict.power_w else ""
+    ),
+    Column("limit", lambda r: r.verdict.limit if r.verdict else "", is_number=False),
+    Column("vs vendor", against_vendor),
+)
+
+
+def used(table: Sequence[Row]) -> list[Column]:
+    """The columns that say something in at least one row."""
+    return [c for c in COLUMNS if any(c.text(r) for r in table)]

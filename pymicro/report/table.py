@@ -1,0 +1,58 @@
+"""The table of results: what ran, what did not and why, and findings."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from pymicro.report.columns import rows, used
+from pymicro.report.terminal import Terminal
+from pymicro.results import Finding, Result
+
+
+def render(results: Sequence[Result], findings: Sequence[Finding]) -> str:
+    out = io.StringIO()
+    show(results, findings, Terminal(out, width=200))
+    return out.getvalue()
+
+
+def show(
+    results: Sequence[Result],
+    findings: Sequence[Finding],
+    terminal: Terminal | None = None,
+    heading: str = "",
+) -> None:
+    """Print what ran as a table, then what did not run and why, then findings."""
+    terminal = terminal or Terminal()
+    if heading:
+        terminal.say(heading)
+    table = [row for row in rows(results) if row.verdict]
+    if table:
+        columns = used(table)
+        numbers = {i for i, column in enumerate(columns) if column.is_number}
+        cells = [[column.text(row) for column in columns] for row in table]
+        terminal.table([column.title for column in columns], cells, numbers)
+    for row in table:
+        if row.verdict and row.verdict.doubt:
+            terminal.say(f"doubt: {row.result.backend} {row.result.dtype}: {row.verdict.doubt}")
+    for line in not_run(results):
+        terminal.say(line)
+    for finding in findings:
+        parts = (f"{finding.severity}: {finding.seen}", finding.why, finding.do)
+        terminal.say(" ".join(filter(None, parts)))
+
+
+def not_run(results: Sequence[Result]) -> list[str]:
+    """A line for each outcome and reason, naming all cases that share it."""
+    lines: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for r in results:
+        if r.outcome != "ok":
+            who = r.backend if r.variant == "none" else f"{r.backend} {r.variant}"
+            dtypes = lines.setdefault((r.outcome, r.reason or ""), {}).setdefault(who, [])
+            if r.dtype not in dtypes:
+                dtypes.append(r.dtype)
+    return [f"{outcome}: {_named(who)}: {reason}" for (outcome, reason), who in lines.items()]
+
+
+def _named(who: dict[str, list[str]]) -> str:
+    return ", ".join(f"{name} ({' '.join(dtypes)})" for name, dtypes in who.items())

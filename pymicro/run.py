@@ -1,0 +1,305 @@
+"""A plan becomes results, one at a time. Each case is checked before it is timed, and ends as
+ok, skipped or failed, the last two with a reason."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pymicro import backends, sampling, stats
+from pymicro.backends.base import Prepared
+from pymicro.benchmark import Benchmark, Case
+from pymicro.dtypes import DTYPES
+from pymicro.errors import PymicroError, Unavailable
+from pymicro.results import Result, Verified
+from pymicro.sampling import Plan, Samples
+from pymicro.telemetry import Telemetry
+from pymicro.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure, apart from what.
+
+    Attributes:
+        sustained: `none`, `best` (our fastest and the vendor's) or `all`; GPUs only, since a
+            CPU's ordinary samples are sustained already.
+        budget_s: wall time for the whole plan.
+    """
+
+    fill: str = "normal"
+    seed: int = 0
+    sustained: str = "best"
+    budget_s: float = 15.0
+    cache: Literal["hot", "cold"] | None = None
+
+
+@dataclass
+class Context:
+    """What every result of a run shares: the device row, the environment, telemetry."""
+
+    bench: Workbench
+    device: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    run_id: str
+    telemetry: Callable[[Sequence[tuple[float, float]]], Telemetry | None]
+    interrupted: Callable[[], bool] = lambda: False
+    on_case: Callable[[Case, str], None] = lambda case, phase: None
+
+
+@dataclass
+class _Measured:
+    """A case on its way from prepared to sampled."""
+
+    case: Case
+    prepared: Prepared
+    result: Result
+    burst: Samples | None = None
+
+
+def cases(
+    benchmark: Benchmark,
+    bench: Workbench,
+    backend_names: Sequence[str],
+    dtypes: Sequence[str],
+    points: Sequence[Mapping[str, Any]],
+) -> list[Case]:
+    """Every combination, problem by problem, so that operands are drawn once for all backends.
+
+    A backend that cannot run here gets one case per problem with variant "", to be skipped.
+    """
+    found = []
+    for dtype, point in itertools.product(dtypes, points):
+        for name in backend_names:
+            backend = backends.backend(name)
+            usable = backend.why_not(bench.place) is None
+            variants = backend.variants(benchmark.name, dtype, bench.place) if usable else ()
+            found += [Case(benchmark.name, name, v, dtype, point) for v in variants or ("",)]
+    return found
+
+
+def run(
+    benchmark: Benchmark, planned: Sequence[Case], options: Options, context: Context
+) -> Iterator[Result]:
+    """Run cases in order; yields each result as soon as it stands.
+
+    On a GPU a case may be yielded twice: with its burst first, and again with sustained samples;
+    the later one replaces the earlier (`results.latest`).
+    """
+    share_s = options.budget_s / max(len(planned), 1)
+    problems = itertools.groupby(planned, key=lambda c: (c.dtype, tuple(c.params.items())))
+    for _, group in problems:
+        ready: list[_Measured] = []
+        for case in group:
+            if context.interrupted():
+                break
+            context.on_case(case, "run")
+            measured = _first_look(benchmark, case, options, context, share_s)
+            yield measured.result
+            ready.append(measured)
+        if not context.interrupted():
+            yield from _sustained(_chosen(ready, options), options, context, share_s)
+        for measured in ready:
+            measured.prepared.close()
+    context.bench.release()
+
+
+def _first_look(
+    benchmark: Benchmark, case: Case, options: Options, context: Context, share_s: float
+) -> _Measured:
+    """Prepare, check, and sample: ordinary samples on a CPU, a burst on a GPU."""
+    blank = _blank(benchmark, case, options, context)
+    prepared = Prepared(lambda: None)
+    try:
+        prepared, check = _prepare(benchmark, case, options, context)
+        blank = replace(
+            blank, verified=Verified(**vars(check)), details={**blank.details, **prepared.notes}
+        )
+        before = context.bench.flush() if blank.cache == "cold" else None
+        timer = context.bench.timer
+        with _undisturbed():
+            if context.bench.place.kind == "cpu":
+                plan = Plan(budget_s=max(share_s, 0.3))
+                samples = sampling.sustained(
+                    timer, [prepared.call], plan, before, context.interrupted
+                )[0]
+                result = _with_samples(blank, samples, context, "times_s")
+                return _Measured(case, prepared, result)
+            samples = sampling.burst(timer, prepared.call, Plan(), before)
+        result = _with_samples(blank, samples, context, "burst_s")
+        return _Measured(case, prepared, result, samples)
+    except Exception as error:
+        return _Measured(case, prepared, _without_time(blank, error))
+
+
+def _prepare(
+    benchmark: Benchmark, case: Case, options: Options, context: Context
+) -> tuple[Prepared, Any]:
+    """The call of a case, after one checked run on poisoned output."""
+    backend = backends.backend(case.backend)
+    place = context.bench.place
+    reason = backend.why_not(place)
+    if reason is None and not case.variant:
+        reason = f"{case.backend} has no {case.benchmark} for this device."
+    if reason is None:
+        reason = why_not_dtype(case.dtype, place.kind, place.capability)
+    if reason is not None:
+        raise Unavailable(reason)
+    problem = context.bench.problem(benchmark, case, options.fill, options.seed)
+    prepared = backend.prepare(case, place, problem.arrays)
+    problem.poison()
+    context.bench.synchronise()
+    prepared.call()
+    context.bench.synchronise()
+    return prepared, problem.reference.check(problem.result())
+
+
+def why_not_dtype(name: str, kind: str, capability: tuple[int, int] | None) -> str | None:
+    """Why a device lacks a format; None if it has it or can emulate it."""
+    first = DTYPES[name].min_capability
+    if kind == "cpu" and name in ("tf32", "fp8_e4m3"):
+        return f"CPUs have no {name}."
+    if capability is not None and first is not None and capability < first:
+        need, have = (".".join(map(str, c)) for c in (first, capability))
+        return f"{name} needs compute capability {need}; this device has {have}."
+    return None
+
+
+def _chosen(ready: Sequence[_Measured], options: Options) -> list[_Measured]:
+    """Which cases are worth sustained seconds: our fastest and the vendor's, or all."""
+    ran = [m for m in ready if m.burst is not None]
+    if options.sustained == "all":
+        return ran
+    if options.sustained == "none":
+        return []
+    sides: tuple[list[_Measured], list[_Measured]] = ([], [])
+    for measured in ran:
+        sides[is_vendor(measured.case)].append(measured)
+    return [min(side, key=_burst_median_s) for side in sides if side]
+
+
+def _burst_median_s(measured: _Measured) -> float:
+    assert measured.burst is not None
+    return stats.median(measured.burst.times_s)
+
+
+def _sustained(
+    chosen: Sequence[_Measured], options: Options, context: Context, share_s: float
+) -> Iterator[Result]:
+    """Sustained samples, the chosen taking turns; 25 ms batches keep the device busy."""
+    if not chosen:
+        return
+    for measured in chosen:
+        context.on_case(measured.case, "sustained")
+    plan = Plan(min_seconds=1.0, budget_s=max(2.5, share_s), batch_s=0.025, block_s=0.25)
+    try:
+        with _undisturbed():
+            tracks = sampling.sustained(
+                context.bench.timer,
+                [m.prepared.call for m in chosen],
+                plan,
+                interrupted=context.interrupted,
+            )
+    except PymicroError as error:
+        yield from (_without_time(m.result, error) for m in chosen)
+        return
+    for measured, samples in zip(chosen, tracks, strict=True):
+        details = {**measured.result.details, "block_means_s": samples.block_means_s()}
+        burst = measured.result.telemetry
+        known = replace(measured.result, details=details, burst_telemetry=burst)
+        yield _with_samples(known, samples, context, "times_s")
+
+
+def _with_samples(result: Result, samples: Samples, context: Context, phase: str) -> Result:
+    """The result with its samples under `times_s` or `burst_s`."""
+    sampled = {"stopped": samples.stopped, "repeats": samples.repeats}
+    if samples.rejected:
+        sampled["rejected_samples"] = samples.rejected
+    clocks = tuple(samples.clocks_hz) if any(samples.clocks_hz) else None
+    windows = [(t.started_s, t.ended_s) for t in samples.timings]
+    own: dict[str, Any] = {phase: tuple(samples.times_s)}
+    return replace(
+        result,
+        outcome="ok",
+        reason=None,
+        sample_sm_clock_hz=clocks,
+        telemetry=context.telemetry(windows),
+        details={**result.details, **sampled},
+        **own,
+    )
+
+
+def _without_time(result: Result, error: Exception) -> Result:
+    """The one place where an exception becomes an outcome. Unforeseen ones show a traceback."""
+    outcome, reason = _outcome(error)
+    return replace(
+        result,
+        outcome=outcome,
+        reason=reason,
+        times_s=(),
+        burst_s=(),
+        sample_sm_clock_hz=None,
+        telemetry=None,
+        burst_telemetry=None,
+    )
+
+
+def _outcome(error: Exception) -> tuple[Any, str]:
+    if isinstance(error, Unavailable):
+        return "skipped", str(error)
+    if isinstance(error, PymicroError):
+        return "failed", str(error)
+    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__:
+        return "skipped", "out of memory."
+    traceback.print_exception(error, file=sys.stderr)
+    return "failed", f"{type(error).__name__}: {error}"
+
+
+def _blank(benchmark: Benchmark, case: Case, options: Options, context: Context) -> Result:
+    """Everything about a result but what was measured; skipped until it was."""
+    work = benchmark.work(case.dtype, case.params)
+    return Result(
+        benchmark=benchmark.name,
+        backend=case.backend,
+        variant=case.variant or "none",
+        dtype=case.dtype,
+        accumulate=DTYPES[case.dtype].accumulate,
+        params=case.params,
+        device=context.device,
+        environment=context.environment,
+        outcome="skipped",
+        reason="not run.",
+        flop=work.flop,
+        bytes=work.bytes,
+        steps=work.steps,
+        cache=options.cache or benchmark.cache,
+        fill=options.fill,
+        seed=options.seed,
+        timer=context.bench.timer.name,
+        details={"is_vendor": is_vendor(case)},
+        run_id=context.run_id,
+    )
+
+
+def is_vendor(case: Case) -> bool:
+    """Whether the case calls the vendor's or framework's library, the yardstick of the others."""
+    backend = backends.backend(case.backend)
+    return backend.is_vendor or case.variant in backend.vendor_variants
+
+
+@contextmanager
+def _undisturbed():
+    """No garbage collection while a clock runs."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,23 @@
+"""The benchmarks, by name. A benchmark is a value in a module here; adding one is adding a row."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from pymicro.benchmark import Benchmark
+from pymicro.errors import unknown
+
+_MODULES = ("gemm",)
+
+
+def benchmarks() -> dict[str, Benchmark]:
+    """All benchmarks, those of installed entry points (`pymicro.benchmarks`) last."""
+    own = [import_module(f"pymicro.suite.{name}").BENCHMARK for name in _MODULES]
+    return {b.name: b for b in own}
+
+
+def benchmark(name: str) -> Benchmark:
+    known = benchmarks()
+    if name not in known:
+        raise unknown("benchmark", name, known)
+    return known[name]

@@ -1,0 +1,89 @@
+"""The matrix product C = A·B: what it takes, what it costs, and when it is right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pymicro.benchmark import Axis, Benchmark, Operand, Params, Work
+from pymicro.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from pymicro.verify import GemmReference
+
+
+def _operands(dtype: str, p: Params) -> tuple[Operand, ...]:
+    m, n, k = p["m"], p["n"], p["k"]
+    b_shape = (n, k) if p["layout"] == "nt" else (k, n)
+    return (
+        Operand("a", (m, k), dtype),
+        Operand("b", b_shape, dtype),
+        Operand("c", (m, n), DTYPES[dtype].output, fill="output"),
+    )
+
+
+def _work(dtype: str, p: Params) -> Work:
+    m, n, k = p["m"], p["n"], p["k"]
+    row = DTYPES[dtype]
+    moved = (m * k + n * k) * row.itemsize_bytes + m * n * DTYPES[row.output].itemsize_bytes
+    return Work(flop=2 * m * n * k, bytes=moved)
+
+
+def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> GemmReference:
+    from pymicro.verify import GemmReference
+
+    return GemmReference(DTYPES[dtype], p["layout"], inputs["a"], inputs["b"])
+
+
+# A call that takes this long at the peak shows the rate; longer ones only cost the user's time.
+_LONGEST_CALL_S = {"cpu": 0.05, "cuda": 0.02}
+
+
+def _defaults(kind: str, peak_ops_per_s: float | None) -> dict[str, int]:
+    """The largest cube whose product stays short: 8192 on a data-centre GPU, 1024 on a laptop."""
+    sizes = (1024, 2048) if kind == "cpu" else (1024, 2048, 4096, 8192)
+    within = [
+        s for s in sizes if peak_ops_per_s and 2 * s**3 / peak_ops_per_s < _LONGEST_CALL_S[kind]
+    ]
+    return {"size": max(within, default=sizes[0])}
+
+
+BENCHMARK = Benchmark(
+    name="gemm",
+    summary="Matrix product C[m,n] = A[m,k] · B: how fast, against what the silicon can do.",
+    axes=(
+        Axis("size", "count", "side of a cube: m = n = k; 4096, 1k,4k,8k or 1k:8k:x2"),
+        Axis("m", "count", "rows of A and C", default="size"),
+        Axis("n", "count", "columns of C", default="size"),
+        Axis("k", "count", "columns of A, the summed dimension", default="size"),
+        Axis(
+            "layout",
+            "choice",
+            "B stored n×k (nt, as the weights of a linear layer) or k×n (nn)",
+            default="nt",
+            choices=("nt", "nn"),
+        ),
+        Axis("threads", "count", "CPU threads (default: all usable cores)", only="cpu"),
+        Axis(
+            "path",
+            "choice",
+            "generation whose kernel the cuda backend uses (auto: the newest that fits)",
+            default="auto",
+            choices=("auto", "simt", "sm61", "sm70", "sm75", "sm80", "sm89", "sm90", "sm120"),
+            only="cuda",
+        ),
+    ),
+    dtypes=("fp64", "fp32", "tf32", "fp16", "bf16", "fp8_e4m3", "int8"),
+    default_dtype="fp16",
+    rate="flop_per_s",
+    cache="hot",
+    operands=_operands,
+    work=_work,
+    reference=_reference,
+    defaults=_defaults,
+    examples=(
+        "pymicro gemm --dtype fp16",
+        "pymicro gemm --dtype fp16,bf16 --size 1k,4k,8k",
+        "pymicro gemm --m 4096 --n 768 --k 3072 --backend cuda,torch",
+        "pymicro gemm --dtype fp32,tf32 --format json > gemm.json",
+    ),
+)

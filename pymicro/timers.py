@@ -1,0 +1,198 @@
+"""Clocks. A timer runs a call some times and says how long one took; it decides nothing else.
+
+`HostTimer` reads the host's clock around calls that return when done. `EventTimer` puts CUDA
+events on the stream that every backend of a case launches on, behind a gate kernel that holds
+the stream until the work is queued; so one clock serves every language, and the host's own
+speed stays out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pymicro import compiler, driver
+from pymicro.errors import PymicroError
+
+Call = Callable[[], None]
+
+# The driver's queue holds about a thousand launches; a gate with more behind it would block the
+# host before the gate opens.
+MAX_QUEUED_CALLS = 500
+_GATE_TIMEOUT_NS = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One sample: seconds of one call, when it began and ended on the host's monotonic clock,
+    and the mean SM clock meanwhile (None on the host)."""
+
+    seconds: float
+    started_s: float
+    ended_s: float
+    sm_clock_hz: float | None = None
+
+
+class Timer(Protocol):
+    """What `sampling` needs of a clock."""
+
+    name: str
+    resolution_s: float
+    max_repeats: int
+
+    def time(self, call: Call, repeats: int, before: Call | None = None) -> Timing:
+        """Run `before` once untimed, then `call` `repeats` times; the mean seconds of one."""
+        ...
+
+    def now(self) -> float:
+        """The host's monotonic clock in seconds."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class HostTimer:
+    """`time.perf_counter` around calls that finish before they return."""
+
+    name = "host"
+    resolution_s = 1e-7
+    max_repeats = 100_000
+
+    def time(self, call: Call, repeats: int, before: Call | None = None) -> Timing:
+        if before is not None:
+            before()
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        end = time.perf_counter()
+        return Timing((end - start) / repeats, start, end)
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class EventTimer:
+    """CUDA events on one stream, behind a gate, with the SM clock read on the device."""
+
+    name = "cuda events"
+    # The programming guide promises about half a microsecond.
+    resolution_s = 5e-7
+    max_repeats = MAX_QUEUED_CALLS
+
+    def __init__(self, gpu: driver.Gpu, stream: int) -> None:
+        self._stream = driver.cuda().CUstream(stream)
+        self._start, self._stop = (self._event() for _ in range(2))
+        self._gate = _Gate(gpu, stream)
+        self._clock = _ClockProbe(gpu, stream)
+
+    def time(self, call: Call, repeats: int, before: Call | None = None) -> Timing:
+        cuda = driver.cuda()
+        if before is not None:
+            before()
+        began = self.now()
+        self._gate.close()
+        try:
+            self._clock.read(0)
+            driver.check(cuda.cuEventRecord(self._start, self._stream))
+            for _ in range(repeats):
+                call()
+            driver.check(cuda.cuEventRecord(self._stop, self._stream))
+            self._clock.read(1)
+        finally:
+            self._gate.open()
+        driver.check(cuda.cuStreamSynchronize(self._stream))
+        ended = self.now()
+        self._gate.check()
+        elapsed_s = driver.check(cuda.cuEventElapsedTime(self._start, self._stop)) * 1e-3
+        if elapsed_s < 0:
+            raise PymicroError("two CUDA events came out in the wrong order; sample rejected.")
+        return Timing(elapsed_s / repeats, began, ended, self._clock.mean_hz())
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    @staticmethod
+    def _event() -> Any:
+        return driver.check(driver.cuda().cuEventCreate(0))
+
+
+class _Gate:
+    """A kernel that waits for a word in pinned host memory; see `csrc/cuda/gate.cu`."""
+
+    def __init__(self, gpu: driver.Gpu, stream: int) -> None:
+        cuda = driver.cuda()
+        self._host = int(driver.check(cuda.cuMemHostAlloc(8, 2)))  # 2: mapped into the device
+        device = int(driver.check(cuda.cuMemHostGetDevicePointer(self._host, 0)))
+        self._words = (ctypes.c_uint32 * 2).from_address(self._host)
+        kernel = driver.Kernel.load(compiler.compile_cubin("gate.cu", arch(gpu)), "gate")
+        self._launch = kernel.bind(
+            (1, 1, 1),
+            (1, 1, 1),
+            [
+                ctypes.c_uint64(device),
+                ctypes.c_uint64(device + 4),
+                ctypes.c_uint64(_GATE_TIMEOUT_NS),
+            ],
+            stream,
+        )
+
+    def close(self) -> None:
+        self._words[0] = self._words[1] = 0
+        self._launch()
+
+    def open(self) -> None:
+        self._words[0] = 1
+
+    def check(self) -> None:
+        if self._words[1]:
+            raise PymicroError(
+                "the stream could not be held while work was queued: the gate timed out after "
+                f"{_GATE_TIMEOUT_NS / 1e9:.0f} s; the sample is rejected."
+            )
+
+
+class _ClockProbe:
+    """Reads each SM's cycle counter before and after; see `csrc/cuda/clock.cu`."""
+
+    def __init__(self, gpu: driver.Gpu, stream: int) -> None:
+        sms = gpu.attribute("MULTIPROCESSOR_COUNT")
+        # %smid may exceed the SM count where SMs are fused off; 1024 is above any chip so far.
+        self._rows = [driver.Buffer((2, 1024), "uint64") for _ in range(2)]
+        kernel = driver.Kernel.load(compiler.compile_cubin("clock.cu", arch(gpu)), "clock_probe")
+        self._launches = [
+            kernel.bind(
+                (4 * sms, 1, 1),
+                (1, 1, 1),
+                [ctypes.c_uint64(row.ptr), ctypes.c_uint64(row.ptr + 1024 * 8)],
+                stream,
+            )
+            for row in self._rows
+        ]
+
+    def read(self, which: int) -> None:
+        self._launches[which]()
+
+    def mean_hz(self) -> float | None:
+        """The mean over SMs that both launches saw; None if the span is too short to tell."""
+        before, after = (row.download().astype("int64") for row in self._rows)
+        cycles, nanoseconds = after[0] - before[0], after[1] - before[1]
+        # %globaltimer may tick once a microsecond; 50 of its steps bound the error by 2 %.
+        seen = (before[1] > 0) & (nanoseconds > 50_000) & (cycles > 0)
+        if not seen.any():
+            return None
+        return float((cycles[seen] / nanoseconds[seen]).mean() * 1e9)
+
+
+def arch(gpu: driver.Gpu, suffix: str = "") -> str:
+    """The compiler's name of a device's architecture, `sm_90` or `sm_90a`."""
+    major, minor = gpu.capability
+    return f"sm_{major}{minor}{suffix}"

@@ -1,0 +1,167 @@
+"""The place where cases run: device, clock, operands and reference, shared by all backends.
+
+Operands of a problem are drawn and placed once; each backend gets the same arrays, and its
+output is poisoned before the checked call, so that a kernel that writes nothing is found out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pymicro import driver
+from pymicro.backends.base import Place
+from pymicro.benchmark import Benchmark, Case, Reference
+from pymicro.dtypes import DTYPES
+from pymicro.errors import Unavailable
+from pymicro.timers import EventTimer, HostTimer, Timer
+from pymicro.units import binary_bytes
+
+# Left free beside the operands: a library's workspace, the context, other people's surprises.
+_HEADROOM = 1.05
+
+
+@dataclass
+class Problem:
+    """The operands of one problem where a backend can use them, and the expected answer."""
+
+    key: Any
+    arrays: dict[str, Any]
+    output: str
+    reference: Reference
+
+    def poison(self) -> None:
+        array, byte = self.arrays[self.output], 0xFF
+        if isinstance(array, driver.Buffer):
+            array.fill_bytes(byte)
+        else:
+            array.view("uint8").fill(byte)
+
+    def result(self) -> Any:
+        array = self.arrays[self.output]
+        return array.download() if isinstance(array, driver.Buffer) else array
+
+
+class Workbench:
+    """One device with its clock. Holds one problem at a time: the next one frees the last."""
+
+    def __init__(self, kind: str, index: int = 0) -> None:
+        """Open the device.
+
+        Raises:
+            Unavailable: no driver or no such device; the reason why.
+        """
+        self.place, self.timer = _open(kind, index)
+        self._problem: Problem | None = None
+
+    def problem(self, benchmark: Benchmark, case: Case, fill: str, seed: int) -> Problem:
+        """The operands of a case, drawn anew only if the last case had others.
+
+        Raises:
+            Unavailable: they do not fit; the message has what is needed and what is free.
+        """
+        shared = {k: v for k, v in case.params.items() if k not in ("threads", "path")}
+        key = (benchmark.name, case.dtype, tuple(sorted(shared.items())), fill, seed)
+        if self._problem is None or self._problem.key != key:
+            self.release()
+            self._problem = self._draw(benchmark, case, fill, seed, key)
+        return self._problem
+
+    def release(self) -> None:
+        """Free the operands of the last problem."""
+        problem, self._problem = self._problem, None
+        for array in problem.arrays.values() if problem else ():
+            if isinstance(array, driver.Buffer):
+                array.free()
+
+    def _draw(self, benchmark: Benchmark, case: Case, fill: str, seed: int, key: Any) -> Problem:
+        from pymicro import operands
+
+        wanted = benchmark.operands(case.dtype, case.params)
+        needed = _bytes_of(wanted)
+        free = free_memory_bytes(self.place.kind)
+        # The host keeps a copy of the inputs and, for checking, of the output.
+        if needed * _HEADROOM > free:
+            raise Unavailable(
+                f"the operands need {binary_bytes(needed)}; {binary_bytes(free)} of memory "
+                "is free on this device."
+            )
+        inputs, arrays = {}, {}
+        for number, operand in enumerate(wanted):
+            dtype = DTYPES[operand.dtype]
+            if operand.fill == "input":
+                host = operands.draw(operand.shape, dtype, fill, seed + number)
+                inputs[operand.name] = host
+                arrays[operand.name] = self._place(host)
+            else:
+                arrays[operand.name] = self._empty(operand.shape, dtype.storage)
+        output = next(o.name for o in wanted if o.fill == "output")
+        reference = benchmark.reference(case.dtype, case.params, inputs)
+        return Problem(key, arrays, output, reference)
+
+    def _place(self, host: Any) -> Any:
+        if self.place.kind == "cpu":
+            return host
+        buffer = driver.Buffer(host.shape, host.dtype.str)
+        buffer.upload(host)
+        return buffer
+
+    def _empty(self, shape: tuple[int, ...], storage: str) -> Any:
+        if self.place.kind == "cpu":
+            import numpy as np
+
+            return np.empty(shape, storage)
+        return driver.Buffer(shape, storage)
+
+    def synchronise(self) -> None:
+        if self.place.kind == "cuda":
+            driver.check(driver.cuda().cuCtxSynchronize())
+
+    def flush(self) -> Callable[[], None] | None:
+        """A call that writes over the device's whole L2; None on a CPU."""
+        if self.place.kind == "cpu":
+            return None
+        gpu = driver.open_gpu(self.place.index)
+        size = 2 * gpu.attribute("L2_CACHE_SIZE")
+        buffer = driver.Buffer((size,), "uint8")
+        return lambda: buffer.fill_bytes(0)
+
+
+def _open(kind: str, index: int) -> tuple[Place, Timer]:
+    if kind == "cpu":
+        return Place("cpu"), HostTimer()
+    gpu = driver.open_gpu(index)
+    sms = gpu.attribute("MULTIPROCESSOR_COUNT")
+    place = Place("cuda", index, gpu.capability, sms)
+    return place, EventTimer(gpu, place.stream)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def free_memory_bytes(kind: str) -> int:
+    """Memory that an allocation may take now, on the GPU or on the host."""
+    if kind == "cuda":
+        return int(driver.check(driver.cuda().cuMemGetInfo())[0])
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            fields: Mapping[str, str] = dict(line.split(":", 1) for line in lines)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _bytes_of(operands: Any) -> int:
+    total = 0
+    for operand in operands:
+        elements = 1
+        for side in operand.shape:
+            elements *= side
+        total += elements * DTYPES[operand.dtype].itemsize_bytes
+    return total

@@ -1,0 +1,86 @@
+"""The architecture as a test: which room stands on which floor, and imports only go down."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "pymicro"
+FLOORS = (
+    {"errors"},
+    {"units", "dtypes", "driver", "compiler", "nvml"},
+    {"benchmark", "devices", "operands", "stats", "telemetry", "timers", "workloads"},
+    {"backends", "environment", "probes", "results", "sampling", "verify"},
+    {"analysis", "suite", "workbench"},
+    {"e2e", "report", "run"},
+    {"cli"},
+    {"__main__"},
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+HEAVY = ("numpy", "torch", "triton", "cupy", "numba", "cuda", "rich", "matplotlib", "pandas")
+# Links to the folders beside the package; kernels import nothing of pymicro, csrc is no Python.
+FOREIGN = {"kernels", "csrc", "data"}
+
+
+def modules():
+    return [p for p in sorted(ROOT.rglob("*.py")) if p.relative_to(ROOT).parts[0] not in FOREIGN]
+
+
+def room_of(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py")
+
+
+def imported_rooms(path: Path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "pymicro":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pymicro."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.Import):
+            names = (alias.name for alias in node.names)
+            yield from (name.split(".")[1] for name in names if name.startswith("pymicro."))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_down(path):
+    own = room_of(path)
+    if own == "__init__":
+        assert list(imported_rooms(path)) == []
+        return
+    assert own in FLOOR, f"{own} has no floor; give it one"
+    for room in imported_rooms(path):
+        if room in FOREIGN or room in (own, "__version__", "_native"):
+            continue
+        assert FLOOR[room] < FLOOR[own], f"{own} (floor {FLOOR[own]}) imports {room}"
+
+
+def test_kernels_import_nothing_of_pymicro():
+    for path in (ROOT.parent / "kernels").rglob("*.py"):
+        assert "pymicro" not in set(_roots(path)), path
+
+
+def _roots(path: Path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield (node.module or "").split(".")[0]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["gemm", "--help"]])
+def test_help_loads_nothing_heavy(words):
+    code = f"import sys; sys.argv[1:] = {words}\nfrom pymicro.cli import main\n"
+    code += "try:\n    main()\nexcept SystemExit as e:\n    assert not e.code\n"
+    code += f"print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip().splitlines()[-1] == "[]", done.stderr
+
+
+def test_no_host_source_names_a_card_or_model_in_analysis():
+    for path in (ROOT / "analysis").rglob("*.py"):
+        text = path.read_text(encoding="utf-8").lower()
+        for word in ("h100", "h200", "4090", "5090", "a100", "t5", "distilbert"):
+            assert word not in text, f"{path} names {word}"
