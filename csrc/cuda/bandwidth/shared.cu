@@ -1,9 +1,10 @@
 // Shared memory of one SM, or of a neighbour in the cluster (HOP blocks on, from compute
 // capability 9.0). Each block fills its chunk of UNROLL x THREADS packs from `a`, then reads it,
 // or its neighbour's, `passes` times: a warp reads 512 bytes in a row, which meets every bank
-// evenly. SHARED_OP=write stores instead, the pass number among the data, and reads once at the end.
+// evenly. OP=write stores instead: the first pack of `a`, its first word being the pass; then it
+// reads once.
 //
-//   shared_memory(a, sums, passes)   sums[block] = sum of the 32-bit words read, mod 2^32
+//   shared_memory(a, sums, passes)   sums[block] = sum of all 32-bit words read, mod 2^32
 
 #include "bandwidth/access.cuh"
 #include "common/bulk.cuh"
@@ -12,8 +13,7 @@
 #define HOP 0
 #endif
 
-enum class SharedOp { read, write };
-constexpr bool kReads = SharedOp::SHARED_OP == SharedOp::read;
+constexpr bool kReads = kOp == Op::read;
 
 extern __shared__ __align__(128) Pack chunk[];
 
@@ -68,10 +68,12 @@ DEVICE void read_chunk(u32 from, u32 (&words)[4]) {
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     shared_memory(const Pack* a, u32* sums, int passes) {
   const u32 own = shared_address(chunk) + threadIdx.x * 16, from = neighbour(own);
-  Pack seed = a[threadIdx.x];
+  Pack seed = a[0];
   u32 words[4] = {};
+#pragma unroll 1
   for (int i = 0; i < UNROLL; ++i) set(own + i * THREADS * 16, a[i * THREADS + threadIdx.x]);
   cluster_barrier();
+#pragma unroll 1
   for (int pass = 0; pass < passes; ++pass) {
     if constexpr (kReads) {
       read_chunk(from, words);

@@ -2,7 +2,10 @@
 // flight before it stores the first. Blocks take tiles in turn, so that those which run together
 // work in one narrow window of memory; a grid of as many blocks as tiles takes one each.
 //
-//   stream(a, b, c, s, count)   c = a + s b and its kin (see access.cuh), `count` elements
+//   stream(a, b, c, s, count, passes)   c = a + s b and its kin (see access.cuh), `count` elements
+//
+// Arrays that stay in L2 are gone through `passes` times, since one pass would be over before the
+// launch is; a block moves on by some tiles each time, lest it meet its own in L1.
 
 #include "bandwidth/access.cuh"
 
@@ -23,13 +26,21 @@ DEVICE void one_tile(const Stream& w, i64 first, Totals& totals) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    stream(const Pack* a, const Pack* b, Pack* c, double s, i64 count) {
+    stream(const Pack* a, const Pack* b, Pack* c, double s, i64 count, u32 passes) {
   const Stream w = {a, b, c, Format::splat(s), evict_first()};
-  Totals totals = {};
   const u32 tiles = u32(u64(count) / (kElements * kTile));
+  Totals totals;
+  u32 shift = 0;
 #pragma unroll 1
-  for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)
-    one_tile(w, i64(tile) * kTile + threadIdx.x, totals);
-  if (tiles % gridDim.x == blockIdx.x) finish(w, i64(tiles) * kTile, count, totals);
+  for (u32 pass = 0; pass < passes; ++pass) {
+    totals = {};
+#pragma unroll 1
+    for (u32 turn = blockIdx.x; turn < tiles; turn += gridDim.x) {
+      const u32 tile = turn + shift < tiles ? turn + shift : turn + shift - tiles;
+      one_tile(w, i64(tile) * kTile + threadIdx.x, totals);
+    }
+    if (tiles % gridDim.x == blockIdx.x) finish(w, i64(tiles) * kTile, count, totals);
+    if (tiles) shift = (shift + gridDim.x / 2 + 1) % tiles;
+  }
   if constexpr (kReduces) write_partial_sum(totals, (Sum*)c);
 }
