@@ -41,11 +41,13 @@ void stream(const StreamProblem& problem, int threads, int passes, bool nontempo
 // that fresh pages of `to` come to lie beside the core that will use them.
 void stream_place(void* to, const void* from, std::int64_t count, int item_bytes, int threads);
 
-// A ring of pointers in random order, one every `stride_bytes`, in memory of its own.
+// A ring of pointers in a given order, one every `stride_bytes`, in memory of its own.
 class Chain {
 public:
-    // Throws std::invalid_argument for fewer than two places, std::bad_alloc without memory.
-    Chain(std::int64_t bytes, std::int64_t stride_bytes, bool huge_pages, std::uint64_t seed);
+    // `order` is one cycle through all places: order[0] -> order[1] -> ... -> order[0]. Throws
+    // std::invalid_argument for a place out of range, std::bad_alloc without memory.
+    Chain(const std::int32_t* order, std::int64_t places, std::int64_t stride_bytes,
+          bool huge_pages);
     ~Chain();
     Chain(const Chain&) = delete;
     Chain& operator=(const Chain&) = delete;
@@ -59,7 +61,7 @@ public:
 
 private:
     char* base_ = nullptr;
-    std::int64_t bytes_, mapped_bytes_ = 0, places_;
+    std::int64_t mapped_bytes_ = 0, places_;
     void** at_ = nullptr;
 };
 

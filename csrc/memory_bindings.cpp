@@ -93,6 +93,15 @@ py::array placed(const py::array& from, int threads) {
     return to;
 }
 
+std::unique_ptr<Chain> make_chain(const py::array& order, std::int64_t stride, bool huge_pages) {
+    check_vector("order", order, order, false);
+    if (!order.dtype().equal(py::dtype("int32"))) throw py::value_error("order must be int32");
+    const auto* places = static_cast<const std::int32_t*>(order.data());
+    const std::int64_t count = order.size();
+    const py::gil_scoped_release unlocked;
+    return std::make_unique<Chain>(places, count, stride, huge_pages);
+}
+
 }  // namespace
 
 void register_memory(py::module_& module) {
@@ -108,9 +117,9 @@ void register_memory(py::module_& module) {
     module.def("stream_placed", placed, py::arg("array").noconvert(), "threads"_a,
                "A copy whose pages were first touched by the threads that `stream` will use.");
     py::class_<Chain>(module, "Chain",
-                      "A ring of pointers in random order, one every `stride` bytes of `size`.")
-        .def(py::init<std::int64_t, std::int64_t, bool, std::uint64_t>(), "size"_a, "stride"_a = 64,
-             "huge_pages"_a = true, "seed"_a = 0, py::call_guard<py::gil_scoped_release>())
+                      "A ring of pointers, one every `stride` bytes, in the order given.")
+        .def(py::init(&make_chain), py::arg("order").noconvert(), "stride"_a = 64,
+             "huge_pages"_a = true)
         .def_property_readonly("places", &Chain::places)
         .def("walk", &Chain::walk, "steps"_a, py::call_guard<py::gil_scoped_release>(),
              "Follow so many pointers on a pinned core; the byte offset where the walk ended.")

@@ -1,10 +1,7 @@
 // A pointer chase: each load needs the last one's result, so its time is the latency of wherever
-// the ring lies. The order is one random cycle, which no prefetcher can guess.
+// the ring lies. A random order is one that no prefetcher can guess.
 #include <cstdio>
-#include <cstring>
 #include <new>
-#include <numeric>
-#include <random>
 #include <stdexcept>
 
 #include "memory.hpp"
@@ -18,6 +15,7 @@ namespace pymicro {
 namespace {
 
 constexpr std::int64_t kHugePageBytes = 2 << 20;
+constexpr std::int64_t kPointerBytes = sizeof(void*);
 
 std::int64_t rounded_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -47,33 +45,24 @@ void unmap_memory(char* memory, std::int64_t) {
 }
 #endif
 
-// Sattolo's shuffle: every permutation that is one single cycle is equally likely.
-std::vector<std::uint32_t> random_cycle(std::int64_t count, std::uint64_t seed) {
-    std::vector<std::uint32_t> next(count);
-    std::iota(next.begin(), next.end(), 0u);
-    std::mt19937_64 random(seed);
-    for (std::int64_t i = count - 1; i > 0; --i)
-        std::swap(next[i], next[random() % static_cast<std::uint64_t>(i)]);
-    return next;
-}
-
 }  // namespace
 
-Chain::Chain(std::int64_t bytes, std::int64_t stride_bytes, bool huge_pages, std::uint64_t seed)
-    : bytes_(bytes) {
-    if (stride_bytes < static_cast<std::int64_t>(sizeof(void*)) || stride_bytes % sizeof(void*))
+Chain::Chain(const std::int32_t* order, std::int64_t places, std::int64_t stride_bytes,
+             bool huge_pages)
+    : places_(places) {
+    if (stride_bytes < kPointerBytes || stride_bytes % kPointerBytes)
         throw std::invalid_argument("the stride must be a multiple of a pointer");
-    places_ = bytes / stride_bytes;
-    if (places_ < 2 || places_ > UINT32_MAX)
-        throw std::invalid_argument("a chain needs from 2 to 2^32 - 1 places");
-    const auto next = random_cycle(places_, seed);
-    mapped_bytes_ = rounded_up(bytes, kHugePageBytes);
+    if (places < 2) throw std::invalid_argument("a chain needs two places or more");
+    for (std::int64_t i = 0; i < places; ++i)
+        if (order[i] < 0 || order[i] >= places) throw std::invalid_argument("no such place");
+    mapped_bytes_ = rounded_up(places * stride_bytes, kHugePageBytes);
     base_ = map_memory(mapped_bytes_, huge_pages);
     on_cores(1, [&](int) {
-        for (std::int64_t i = 0; i < places_; ++i)
-            *reinterpret_cast<void**>(base_ + i * stride_bytes) = base_ + next[i] * stride_bytes;
+        for (std::int64_t i = 0; i < places; ++i)
+            *reinterpret_cast<void**>(base_ + order[i] * stride_bytes) =
+                base_ + order[i + 1 < places ? i + 1 : 0] * stride_bytes;
     });
-    at_ = reinterpret_cast<void**>(base_);
+    at_ = reinterpret_cast<void**>(base_ + order[0] * stride_bytes);
 }
 
 Chain::~Chain() { unmap_memory(base_, mapped_bytes_); }

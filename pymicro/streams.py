@@ -3,13 +3,13 @@ they move, how often small arrays are gone through, and where a gather reads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-from pymicro.benchmark import Params
 
 if TYPE_CHECKING:
     import numpy as np
 
+Params = Mapping[str, Any]
 # Operation -> arrays that it reads. In BabelStream's words, with c for the result:
 # read: sums of a. write: c = s. copy: c = a. scale: c = s a. add: c = a + b. triad: c = a + s b.
 # dot: sums of a b.
@@ -18,8 +18,13 @@ INPUTS = {"read": 1, "write": 0, "copy": 1, "scale": 1, "add": 2, "triad": 2, "d
 PARTIALS = 4096
 # What they are added up in, by format.
 SUMS = {
-    "fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32", "int32": "int32", "int8": "int32",
-}  # fmt: skip
+    "fp64": "fp64",
+    "fp32": "fp32",
+    "fp16": "fp32",
+    "bf16": "fp32",
+    "int32": "int32",
+    "int8": "int32",
+}
 # s, exact in every format.
 SCALARS = {"fp64": 0.375, "fp32": 0.375, "fp16": 0.375, "bf16": 0.375, "int32": 3, "int8": 3}
 

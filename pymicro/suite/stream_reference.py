@@ -20,7 +20,7 @@ class Streamed:
     """c = s, a, s a, a + b or a + s b, every element of it.
 
     One rounding of the result is right and so are two, with the product rounded first: an error
-    of 1.5 units in the last place of |a| + |s b| covers both. Integers wrap and are exact, and so
+    of twice the unit roundoff of |a| + |s b| covers both. Integers wrap and are exact, and so
     are copies.
     """
 
@@ -35,7 +35,7 @@ class Streamed:
             WrongResult: an element is beyond tolerance; the message has its index.
         """
         exact = self._dtype.is_integer or self._op in ("write", "copy")
-        tolerance = 0.0 if exact else 1.5 * self._dtype.unit_roundoff
+        tolerance = 0.0 if exact else 2 * self._dtype.unit_roundoff
         worst = 0.0
         for part in _chunks(c.size):
             error = self._exact(c, part) if exact else self._relative(c, part)
@@ -132,14 +132,13 @@ class Gathered:
             WrongResult: one differs; the message has its index.
         """
         for part in _chunks(c.size):
-            index = np.arange(part.start, part.stop)
-            if self._stride is None:
-                index = shuffled(index, self._a.size)
-            else:
-                index = index * self._stride
-            differs = _bits(c[part]) != _bits(self._a[index])
+            differs = _bits(c[part]) != _bits(self._a[self._index(part)])
             _largest(differs.astype(np.float32), 0.0, part.start)
         return Check("elementwise", 0.0, 0.0)
+
+    def _index(self, part: slice) -> np.ndarray:
+        index = np.arange(part.start, part.stop)
+        return index * self._stride if self._stride else shuffled(index, self._a.size)
 
 
 class OnChip:
@@ -164,7 +163,7 @@ class OnChip:
         wrong = np.flatnonzero(got[: self._sms] != self._expected)
         if wrong.size or got[self._sms :].any():
             where = int(wrong[0]) if wrong.size else "none"
-            raise WrongResult(f"wrong result: {wrong.size} blocks read other words, first: {where}.")
+            raise WrongResult(f"wrong result: {wrong.size} blocks read other words, first {where}.")
         return Check("sum modulo 2^32", 0.0, 0.0)
 
 

@@ -123,7 +123,6 @@ constexpr Op kOp = Op::OP;
 constexpr bool kReadsA = kOp != Op::write;
 constexpr bool kReadsB = kOp == Op::add || kOp == Op::triad || kOp == Op::dot;
 constexpr bool kReduces = kOp == Op::read || kOp == Op::dot;
-constexpr int kInputs = int(kReadsA) + int(kReadsB);
 
 typedef DTYPE Format;
 typedef Format::Unit Unit;

@@ -10,6 +10,7 @@
 #include "bandwidth/access.cuh"
 #include "common/bulk.cuh"
 
+constexpr int kInputs = int(kReadsA) + int(kReadsB);
 constexpr u32 kTileBytes = TILE_BYTES;
 constexpr int kTilePacks = TILE_BYTES / PACK_BYTES;
 constexpr bool kDrainBulk = DRAIN_BULK && !kReduces;

@@ -5,7 +5,8 @@
 //   link(base, order, count, stride)        makes the cycle order[0] -> order[1] -> ... over
 //                                           `count` places `stride` bytes apart
 //   touch(base, count, stride, sink)        brings every place into L2 (many threads)
-//   chase(start, warm_up, rounds, out)      warm_up + rounds times kSteps loads; see Out
+//   chase(base, at, warm_up, rounds, out)   warm_up + rounds times kSteps loads from *at on, where
+//                                           the next chase will begin; see Out
 //
 // STEP is the instruction: a load by cache level, a volatile one for memory of the host, or an
 // atomic that adds nothing.
@@ -16,13 +17,18 @@ enum class Step { l1, l2, host, atomic };
 
 constexpr int kSteps = 32;
 
+// The address that lies at `at`. Input and output are two operands: one for both costs moves.
 DEVICE u64 next(u64 at) {
-  if constexpr (Step::STEP == Step::l1) asm volatile("ld.global.ca.u64 %0, [%0];" : "+l"(at));
-  if constexpr (Step::STEP == Step::l2) asm volatile("ld.global.cg.u64 %0, [%0];" : "+l"(at));
-  if constexpr (Step::STEP == Step::host) asm volatile("ld.volatile.global.u64 %0, [%0];" : "+l"(at));
+  u64 to;
+  if constexpr (Step::STEP == Step::l1)
+    asm volatile("ld.global.ca.u64 %0, [%1];" : "=l"(to) : "l"(at));
+  if constexpr (Step::STEP == Step::l2)
+    asm volatile("ld.global.cg.u64 %0, [%1];" : "=l"(to) : "l"(at));
+  if constexpr (Step::STEP == Step::host)
+    asm volatile("ld.volatile.global.u64 %0, [%1];" : "=l"(to) : "l"(at));
   if constexpr (Step::STEP == Step::atomic)
-    asm volatile("atom.global.add.u64 %0, [%0], 0;" : "+l"(at)::"memory");
-  return at;
+    asm volatile("atom.global.add.u64 %0, [%1], 0;" : "=l"(to) : "l"(at) : "memory");
+  return to;
 }
 
 extern "C" __global__ void link(char* base, const u32* order, i64 count, i64 stride) {
@@ -44,17 +50,19 @@ extern "C" __global__ void touch(const char* base, i64 count, i64 stride, u64* s
   if (sum == 1) *sink = sum;  // Addresses are even and few: never, but the compiler cannot know.
 }
 
-extern "C" __global__ void chase(u64 at, i64 warm_up, i64 rounds, Out* out) {
+extern "C" __global__ void chase(u64 base, u64* place, u32 warm_up, u32 rounds, Out* out) {
+  u64 at = *place;
 #pragma unroll 1
-  for (i64 i = 0; i < warm_up; ++i)
+  for (u32 i = 0; i < warm_up; ++i)
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) at = next(at);
   const u64 ns = global_timer();
   const i64 start = clock64();
 #pragma unroll 1
-  for (i64 i = 0; i < rounds; ++i)
+  for (u32 i = 0; i < rounds; ++i)
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) at = next(at);
   const u64 cycles = u64(clock_after(at) - start);
-  *out = {cycles, global_timer() - ns, at};
+  *out = {cycles, global_timer() - ns, at - base};
+  *place = at;
 }

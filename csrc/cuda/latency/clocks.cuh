@@ -1,4 +1,4 @@
-// What all chases share: the clocks.
+// What all chases share: the clocks, and what is reported.
 
 typedef unsigned u32;
 typedef unsigned long long u64;
@@ -6,7 +6,8 @@ typedef long long i64;
 
 #define DEVICE __device__ __forceinline__
 
-// What a chase reports: SM cycles and nanoseconds of the timed rounds, and where it ended.
+// What a chase reports: SM cycles and nanoseconds of the timed rounds, and where it ended, in
+// bytes from the first place.
 struct Out {
   u64 cycles, nanoseconds, end;
 };

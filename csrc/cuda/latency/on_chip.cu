@@ -1,7 +1,8 @@
 // The same chase where memory is inside the SM, or in a neighbour of the cluster (compute
-// capability 9.0 on): a chain of 32-bit shared addresses, linked by the block that holds it.
+// capability 9.0 on): a chain linked by the block that holds it. Places in the own SM are 32-bit
+// shared addresses; those of a neighbour are 64-bit generic ones, which its loads take as they are.
 //
-//   chase(order, count, warm_up, rounds, out)   `count` places of 4 bytes; out as in chase.cu
+//   chase(order, count, warm_up, rounds, out)   `count` places; out as in chase.cu
 //
 // HOP=0 is the own SM; HOP=n reads the block n ranks on in its cluster. STEP=atomic adds nothing
 // to each place instead of loading it.
@@ -12,19 +13,31 @@ enum class Step { load, atomic };
 
 constexpr int kSteps = 32;
 
-extern __shared__ u32 places[];
-
-DEVICE u32 next(u32 at) {
 #if HOP
-  if constexpr (Step::STEP == Step::load)
-    asm volatile("ld.shared::cluster.u32 %0, [%0];" : "+r"(at));
-  else
-    asm volatile("atom.shared::cluster.add.u32 %0, [%0], 0;" : "+r"(at)::"memory");
+typedef u64 Place;
+#define SUFFIX ".u64"
+#define SPACE ""
+#define PLACE "l"
 #else
-  if constexpr (Step::STEP == Step::load) asm volatile("ld.shared.u32 %0, [%0];" : "+r"(at));
-  else asm volatile("atom.shared.add.u32 %0, [%0], 0;" : "+r"(at)::"memory");
+typedef u32 Place;
+#define SUFFIX ".u32"
+#define SPACE ".shared"
+#define PLACE "r"
 #endif
-  return at;
+
+extern __shared__ Place places[];
+
+// The address that lies at `at`. Input and output are two operands: one for both costs moves.
+DEVICE Place next(Place at) {
+  Place to;
+  if constexpr (Step::STEP == Step::load)
+    asm volatile("ld" SPACE SUFFIX " %0, [%1];" : "=" PLACE(to) : PLACE(at));
+  else
+    asm volatile("atom" SPACE ".add" SUFFIX " %0, [%1], 0;"
+                 : "=" PLACE(to)
+                 : PLACE(at)
+                 : "memory");
+  return to;
 }
 
 DEVICE void wait_for_all() {
@@ -44,30 +57,30 @@ DEVICE u32 rank() {
 }
 
 // The address of `place` as block `owner` of the cluster has it; a chain holds such addresses.
-DEVICE u32 address(u32 place, u32 owner) {
-  u64 wide;
-  asm("cvta.to.shared.u64 %0, %1;" : "=l"(wide) : "l"(places + place));
-  u32 there = u32(wide);
+DEVICE Place address(u32 place, u32 owner) {
+  u64 there;
 #if HOP
-  asm("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(there) : "r"(owner));
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(places + place), "r"(owner));
+#else
+  asm("cvta.to.shared.u64 %0, %1;" : "=l"(there) : "l"(places + place));
 #endif
-  return there;
+  return Place(there);
 }
 
-extern "C" __global__ void chase(const u32* order, u32 count, i64 warm_up, i64 rounds, Out* out) {
+extern "C" __global__ void chase(const u32* order, u32 count, u32 warm_up, u32 rounds, Out* out) {
   for (u32 i = threadIdx.x; i < count; i += blockDim.x)
     places[order[i]] = address(order[i + 1 < count ? i + 1 : 0], rank());
   wait_for_all();
   if (rank() == 0 && threadIdx.x == 0) {
-    u32 at = address(order[0], HOP);
+    Place at = address(order[0], HOP);
 #pragma unroll 1
-    for (i64 i = 0; i < warm_up; ++i)
+    for (u32 i = 0; i < warm_up; ++i)
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) at = next(at);
     const u64 ns = global_timer();
     const i64 start = clock64();
 #pragma unroll 1
-    for (i64 i = 0; i < rounds; ++i)
+    for (u32 i = 0; i < rounds; ++i)
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) at = next(at);
     const u64 cycles = u64(clock_after(u64(at) + 1) - start);

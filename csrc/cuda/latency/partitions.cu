@@ -11,7 +11,11 @@ constexpr int kSteps = 16;
 
 DEVICE u64 follow(u64 at) {
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) asm volatile("ld.global.cg.u64 %0, [%0];" : "+l"(at));
+  for (int step = 0; step < kSteps; ++step) {
+    u64 to;
+    asm volatile("ld.global.cg.u64 %0, [%1];" : "=l"(to) : "l"(at));
+    at = to;
+  }
   return at;
 }
 
