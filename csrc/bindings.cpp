@@ -118,6 +118,8 @@ py::dict features_dict() {
 
 }  // namespace
 
+void register_memory(py::module_& module);  // memory_bindings.cpp
+
 PYBIND11_MODULE(_native, module) {
     using namespace py::literals;
     module.doc() = "CPU kernels of pymicro: products, register-only peaks, what the CPU can do.";
@@ -137,6 +139,7 @@ PYBIND11_MODULE(_native, module) {
     module.def("fma_peak", peak_tuple, "probe"_a, "threads"_a = 1, "seconds"_a = 0.2,
                "Runs one of peak_probes() on all threads; (flop, seconds), integer operations "
                "counted as flop. Raises ValueError if it cannot run here.");
+    register_memory(module);
 }
 
 }  // namespace pymicro
