@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pymicro import stats
-from pymicro.analysis.roofline import Rate, Verdict, judge
+from pymicro.analysis.verdict import Rate, Verdict, judge
 from pymicro.results import Result
 from pymicro.units import percent, si
 
