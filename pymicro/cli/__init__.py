@@ -8,7 +8,7 @@ import sys
 import click
 
 import pymicro
-from pymicro.cli import devices, measure, results
+from pymicro.cli import compare, devices, measure, results
 from pymicro.errors import PymicroError
 from pymicro.suite import benchmarks
 
@@ -35,6 +35,7 @@ for _benchmark in benchmarks().values():
     cli.add_command(measure.command(_benchmark))
 cli.add_command(devices.command)
 cli.add_command(results.show)
+cli.add_command(compare.command)
 
 
 def main() -> None:

@@ -219,6 +219,8 @@ class Unlike:
 
     text: str
     decisive: bool
+    word: str = ""
+    values: tuple[str, ...] = ()
 
 
 # Here the words under `size` say at most how far a set lies beyond the cache, or what the tool
@@ -227,9 +229,10 @@ _SIZE_IS_A_DETAIL = ("latency", "transfer")
 _DEFAULTS = ("", "default", "nvbandwidth default")
 
 
-def _size_decides(a: Published, b: Published) -> bool:
-    told = a.size not in _DEFAULTS and b.size not in _DEFAULTS
-    return told and not (a.metric.group in _SIZE_IS_A_DETAIL or _to_dram(a))
+def size_matters(row: Published) -> bool:
+    """Whether the figure is one of a stated size, so that another size is another quantity."""
+    detail = row.metric.group in _SIZE_IS_A_DETAIL or _to_dram(row)
+    return row.size not in _DEFAULTS and not detail
 
 
 def _both_told(attribute: str) -> Callable[[Published, Published], bool]:
@@ -247,7 +250,7 @@ DIFFERENCES = (
     Difference("fill", "contents of the operands", _both_told("fill")),
     Difference("sustained", "lengths of the run (burst or sustained)", _both_told("sustained")),
     Difference("searched", "choices of shape (best of many or one)", lambda a, b: True),
-    Difference("size", "sizes", _size_decides),
+    Difference("size", "sizes", lambda a, b: size_matters(a) and size_matters(b)),
     # What a launch figure spans is in its method alone.
     Difference("method", "methods", lambda a, b: True, lambda row: row.metric.name == "launch_us"),
 )
@@ -261,8 +264,9 @@ def differences(a: Published, b: Published) -> list[Unlike]:
     for d in DIFFERENCES:
         left, right = getattr(a, d.attribute), getattr(b, d.attribute)
         if left != right and d.applies(a):
-            text = f"different {d.word}: {_said(left)}, and {_said(right)}."
-            found.append(Unlike(text, d.decides(a, b)))
+            said = (_said(left), _said(right))
+            text = f"different {d.word}: {', and '.join(said)}."
+            found.append(Unlike(text, d.decides(a, b), d.word, said))
     if a.metric.unit == "cycles" and a.key != b.key:
         text = "cycles are of each card's own clock, so their ratio is none of times."
         found.append(Unlike(text, False))
