@@ -6,7 +6,7 @@ It measures nothing and reads no file itself: subjects come in, lines go out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pymicro.analysis import environments, in_print, on_paper, stored
 from pymicro.analysis.figures import KINDS, Line, Subject
@@ -106,12 +106,14 @@ def compare(subjects: Sequence[Subject], wish: Wish) -> Comparison:
     """
     _check(subjects, wish)
     on_store = list(_stored(subjects, wish))
-    lines, absent = [], []
+    lines: list[Line] = []
+    absent: list[str] = []
     for name in wish.metrics:
         own = [*_paper(subjects, METRICS[name], wish), *_print(subjects, METRICS[name], wish)]
         own += (line for line, benchmark in on_store if benchmark in METRICS[name].benchmarks)
         lines += sorted(own, key=lambda line: (_rank(line.topic), KINDS.index(line.kind)))
         absent += _absent(subjects, METRICS[name], own, wish)
+    absent = absent or _nothing(subjects, lines)
     return Comparison(
         tuple(subjects),
         wish.metrics,
@@ -182,8 +184,6 @@ def _stored(subjects: Sequence[Subject], wish: Wish) -> Iterator[tuple[Line, str
 
 def _limited(subject: Subject, wish: Wish) -> Subject:
     """The subject with those results that were asked for."""
-    from dataclasses import replace
-
     benchmarks = {b for name in wish.metrics for b in METRICS[name].benchmarks}
     kept = tuple(
         r
@@ -194,8 +194,6 @@ def _limited(subject: Subject, wish: Wish) -> Subject:
 
 
 def _only(subject: Subject, benchmark: str) -> Subject:
-    from dataclasses import replace
-
     return replace(subject, results=tuple(r for r in subject.results if r.benchmark == benchmark))
 
 
@@ -205,9 +203,17 @@ def _rank(topic: str) -> tuple[int, str]:
     return (list(DTYPES).index(name), "") if name in DTYPES else (len(DTYPES), topic)
 
 
+def _nothing(subjects: Sequence[Subject], lines: Sequence[Line]) -> list[str]:
+    names = " or ".join(s.name for s in subjects)
+    return [] if lines else [f"no figure of this kind is known of {names}."]
+
+
 def _absent(
     subjects: Sequence[Subject], metric: Metric, own: Sequence[Line], wish: Wish
 ) -> Iterator[str]:
+    stored = any(r.benchmark in metric.benchmarks for s in subjects for r in s.results)
+    if all(s.is_run for s in subjects) and not stored:
+        return
     kinds = {line.kind for line in own}
     names = " or ".join(s.name for s in subjects)
     if "data sheet" not in kinds and _cards_differ(subjects) and metric.name != "price":

@@ -13,6 +13,7 @@ from pymicro.devices.peaks import Spec
 from pymicro.results import Result
 
 Kind = Literal["data sheet", "published", "measured"]
+Better = Literal["more", "less", ""]
 KINDS: tuple[Kind, ...] = ("data sheet", "published", "measured")
 
 
@@ -76,6 +77,7 @@ class Line:
         ratios: the first subject over each of the others, None where there is none.
         why_not: why a ratio is missing, or what was overlooked to make a forced one.
         notes: what to know of the pairs that the ratio rests on.
+        definition: what is counted, in words.
         alternative: it stands for another variant of a card whose name left a choice.
     """
 
@@ -83,17 +85,18 @@ class Line:
     kind: Kind
     what: str
     unit: str
-    better: Literal["more", "less", ""]
+    better: Better
     figures: tuple[Figure | None, ...]
     ratios: tuple[Ratio | None, ...]
     why_not: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    definition: str = ""
     alternative: bool = False
 
 
-def exact(value: float | None, **details: tuple[str, ...]) -> Figure | None:
-    """A figure without an interval; None stays None."""
-    return None if value is None else Figure(value, value, value, **details)
+def exact(value: float, origin: tuple[str, ...], notes: tuple[str, ...] = ()) -> Figure:
+    """A figure without an interval."""
+    return Figure(value, value, value, notes=notes, origin=origin)
 
 
 def ratio(a: Figure | None, b: Figure | None) -> Ratio | None:

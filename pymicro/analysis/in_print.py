@@ -14,18 +14,19 @@ from pymicro import stats
 from pymicro.analysis.figures import Figure, Line, Ratio, Subject
 from pymicro.analysis.on_paper import topic_of
 from pymicro.devices.published import Published, published
+from pymicro.devices.spec import DeviceSpec
 from pymicro.devices.traps import (
+    CHECKS,
     Unlike,
     counts_operations,
     differences,
     size_matters,
     spoilt,
-    traps,
 )
 
 # The catalogue of published figures writes the general name.
 _FORMATS = {"fp8": "fp8_e4m3"}
-_MOST_REASONS = 3
+_MOST_REASONS = 2
 _UNIT = re.compile(r"_(gbps|tflops|cycles|ns|us|bytes_per_clk|\w+_per_clk_per_sm)$")
 
 Figures = Sequence[Published]
@@ -115,21 +116,23 @@ def _line(
         kind="published",
         what=_what(sides, row, size),
         unit=row.metric.si_unit,
-        better=row.metric.better,  # type: ignore[arg-type]
+        better=row.metric.better,
         figures=figures,
         ratios=tuple(ratios),
         why_not=tuple(dict.fromkeys(why_not)),
         notes=tuple(dict.fromkeys(notes)),
+        definition=row.metric.counts,
     )
 
 
 def _what(sides: Sequence[Figures], row: Published, size: str | None) -> str:
     names = dict.fromkeys(_UNIT.sub("", r.metric.name) for side in sides for r in side)
-    text = f"{', '.join(names).replace('_', ' ')}: {row.metric.counts}"
+    text = ", ".join(names).replace("_", " ")
     if counts_operations(row) and row.accumulate:
         text += f", sums in {row.accumulate}"
     if size is None:
-        return f"{text}; other sizes or choices" if sum(map(bool, sides)) > 1 else text
+        several = len(_circumstances(sides)) > 1
+        return f"{text}; several sizes or choices" if several else text
     return f"{text}; {size}" if size else text
 
 
@@ -137,19 +140,26 @@ def _figure(side: Figures, subject: Subject) -> Figure | None:
     if not side:
         return None
     values = [r.value for r in side]
-    notes: dict[str, list[str]] = {}
-    for r in side:
-        for said in traps(r, subject.spec):  # type: ignore[arg-type]
-            notes.setdefault(said, []).append(r.source.id)
     return Figure(
         value=stats.median(values),
         low=min(values),
         high=max(values),
         count=len(values),
         sources=tuple(dict.fromkeys(r.source.id for r in side)),
-        notes=tuple(f"{', '.join(dict.fromkeys(ids))}: {said}" for said, ids in notes.items()),
+        notes=tuple(_traps(side, subject)),
         origin=tuple(_origin(r) for r in side),
     )
+
+
+def _traps(side: Figures, subject: Subject) -> Iterator[str]:
+    """A sentence a trap, with the sources that fall into it; of several the highest figure's."""
+    spec = subject.spec if isinstance(subject.spec, DeviceSpec) else None
+    for check in CHECKS:
+        said = {r: text for r in side if (text := check(r, spec)) is not None}
+        if said:
+            ids = ", ".join(dict.fromkeys(r.source.id for r in said))
+            several = " at most" if len(set(said.values())) > 1 else ""
+            yield f"{ids}{several}: {said[max(said, key=lambda r: r.value)]}"
 
 
 def _origin(row: Published) -> str:
@@ -172,7 +182,7 @@ def _ratio(
     for a, b in product(first, other):
         unlike = differences(a, b)
         against = [d.text for d in unlike if d.decisive]
-        against += filter(None, (spoilt(a, subjects[0].spec), spoilt(b, subjects[place].spec)))  # type: ignore[arg-type]
+        against += filter(None, (_spoilt(a, subjects[0]), _spoilt(b, subjects[place])))
         if against:
             reasons += against
             forced.append(a.value / b.value)
@@ -184,12 +194,16 @@ def _ratio(
     return (_span(forced, True) if force else None), _few(reasons), []
 
 
+def _spoilt(row: Published, subject: Subject) -> str | None:
+    return spoilt(row, subject.spec if isinstance(subject.spec, DeviceSpec) else None)
+
+
 def _details(unlike: Iterable[Unlike]) -> list[str]:
     """What forbids no ratio and yet should be known: one sentence for all pairs."""
     values: dict[str, dict[str, None]] = {}
     for u in unlike:
         values.setdefault(u.word or u.text, {}).update(dict.fromkeys(u.values))
-    named = [f"{word} ({', '.join(v)})" for word, v in values.items() if v]
+    named = [f"{word} ({', '.join(sorted(v))})" for word, v in values.items() if v]
     differing = [f"not the same in all pairs: {'; '.join(named)}."] if named else []
     return differing + [text for text, v in values.items() if not v]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from pymicro.analysis.figures import Figure, Line, Subject, exact, ratios
+from pymicro.analysis.figures import Better, Figure, Line, Subject, exact, ratios
 from pymicro.devices.cpu import CpuSpec
 from pymicro.devices.peaks import Spec, peak_path
 from pymicro.dtypes import DTYPES, DType
@@ -22,7 +22,7 @@ class Quantity:
     topic: str
     what: str
     unit: str
-    better: str
+    better: Better
     read: Callable[[Spec], Figure | None]
 
 
@@ -90,12 +90,14 @@ def _is_inferred(inferred: Sequence[str], name: str) -> bool:
 
 def _per(top: Callable[[Spec], Figure | None], bottom: str) -> Callable[[Spec], Figure | None]:
     def read(spec: Spec) -> Figure | None:
-        above, below = top(spec), getattr(spec, bottom, None)
-        if above is None or not below:
-            return None
-        return replace(exact(above.value / below) or above, origin=above.origin, notes=above.notes)
+        below = getattr(spec, bottom, None)
+        return _divided(top(spec), below) if below else None
 
     return read
+
+
+def _divided(figure: Figure | None, by: float) -> Figure | None:
+    return None if figure is None else exact(figure.value / by, figure.origin, figure.notes)
 
 
 def topic_of(dtype: str) -> str:
@@ -119,7 +121,7 @@ TRANSFER = (
     Quantity("transfer", "NVLink, one way", "B/s", "more", _attribute("nvlink_bytes_per_s", 0.5)),
 )
 POWER = (
-    Quantity("power", "power limit", "W", "less", _attribute("tdp_w")),
+    Quantity("power", "power limit", "W", "", _attribute("tdp_w")),
     *(
         Quantity(
             "power", f"dense {name} peak per watt", "FLOP/J", "more",
@@ -136,23 +138,31 @@ def lines(subjects: Sequence[Subject], quantities: Sequence[Quantity]) -> Iterat
         specs = [s.spec for s in subjects]
         if any(spec and quantity.read(spec) for spec in specs):
             yield _line(quantity, specs, quantity.what)
-        if quantity.better != "more" or quantity.topic == "power":
-            continue
         for place, subject in enumerate(subjects):
             for variant in subject.alternatives:
-                other = [*specs[:place], variant, *specs[place + 1 :]]
-                name = variant.name.removeprefix("NVIDIA ")
-                yield _line(quantity, other, f"{quantity.what}, if {name}", alternative=True)
+                if _shows_another_rate(quantity, subject.spec, variant):
+                    other = [*specs[:place], variant, *specs[place + 1 :]]
+                    what = f"{quantity.what}, {short(variant)} instead"
+                    yield _line(quantity, other, what, alternative=True)
+
+
+def _shows_another_rate(quantity: Quantity, chosen: Spec | None, variant: Spec) -> bool:
+    before, after = quantity.read(chosen) if chosen else None, quantity.read(variant)
+    is_rate = quantity.better == "more" and quantity.topic != "power"
+    return is_rate and after is not None and (before is None or after.value != before.value)
+
+
+def short(spec: Spec) -> str:
+    """The name without the maker's and the brand's words."""
+    return spec.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
 
 
 def _line(q: Quantity, specs: Sequence[Spec | None], what: str, alternative: bool = False) -> Line:
     figures = [q.read(spec) if spec else None for spec in specs]
-    missing = [
-        s.name.removeprefix("NVIDIA ") for s, f in zip(specs, figures, strict=True) if s and not f
-    ]
-    why_not = (f"the data sheet of {', '.join(missing)} has no such figure.",) if missing else ()
+    missing = [short(s) for s, f in zip(specs, figures, strict=True) if s and not f]
+    why_not = (f"{', '.join(missing)}: none, or not known.",) if missing else ()
     return Line(
-        q.topic, "data sheet", what, q.unit, q.better,  # type: ignore[arg-type]
+        q.topic, "data sheet", what, q.unit, q.better,
         tuple(figures), ratios(figures), why_not, alternative=alternative,
     )  # fmt: skip
 
@@ -160,13 +170,12 @@ def _line(q: Quantity, specs: Sequence[Spec | None], what: str, alternative: boo
 def prices(subjects: Sequence[Subject], given: Sequence[float]) -> Iterator[Line]:
     """Lines from the user's own prices, in whatever currency: price, and rates per price."""
     figures = tuple(exact(p, origin=("given on the command line",)) for p in given)
-    yield Line("price", "data sheet", "price", "", "less", figures, ratios(figures))
+    yield Line("price", "data sheet", "price, as given", "", "less", figures, ratios(figures))
     tops = [(f"dense {n} peak per price", "FLOP/s", _peak(DTYPES[n])) for n in _PER]
     tops.append(("DRAM bandwidth per price", "B/s", _attribute("memory_bytes_per_s")))
     for what, unit, read in tops:
-        above = [read(s.spec) if s.spec else None for s in subjects]
         per = [
-            replace(exact(f.value / p) or f, origin=f.origin, notes=f.notes) if f else None
-            for f, p in zip(above, given, strict=True)
+            _divided(read(s.spec), p) if s.spec else None
+            for s, p in zip(subjects, given, strict=True)
         ]
         yield Line("price", "data sheet", what, unit, "more", tuple(per), ratios(per))

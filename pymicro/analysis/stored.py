@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pymicro import stats
-from pymicro.analysis.figures import Figure, Line, Subject, ratio
+from pymicro.analysis.figures import Figure, Line, Ratio, Subject, ratio
 from pymicro.analysis.on_paper import topic_of
+from pymicro.analysis.verdict import judge
 from pymicro.results import Result
 
 # What the case is, and how it was measured: both must agree for a ratio.
@@ -159,7 +160,11 @@ def _entry(result: Result, times: Sequence[float], rate: str) -> Entry:
         values = (middle / steps, low / steps, high / steps)
     kernel = str(result.details.get("kernel") or "")
     run = (result.run_id,) if result.run_id else ()
-    figure = Figure(*values, len(times), sources=run, origin=(_origin(result, kernel),))
+    doubt = judge(result).doubt
+    figure = Figure(
+        *values, len(times), sources=run, notes=(doubt,) if doubt else (),
+        origin=(_origin(result, kernel),),
+    )  # fmt: skip
     return Entry(figure, _UNITS[rate], kernel)
 
 
@@ -202,7 +207,9 @@ def _line(
     matches: Sequence[tuple[Key, Entry] | None],
     force: bool,
 ) -> Line:
-    first, why_not, ratios = matches[0], [], []
+    first = matches[0]
+    why_not: list[str] = []
+    ratios: list[Ratio | None] = []
     for place, match in enumerate(matches[1:], 1):
         if first is None or match is None:
             ratios.append(None)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pymicro.analysis.figures import Subject
+from pymicro.analysis.on_paper import short
 from pymicro.devices.cpu import CpuSpec, describe_cpu
 from pymicro.devices.finder import find
 from pymicro.devices.peaks import Spec
@@ -47,7 +48,7 @@ def of_spec(
 ) -> Subject:
     """A card or CPU with the stored results of its kind."""
     own = tuple(r for r in stored if r.outcome == "ok" and _is_of(r, spec))
-    return Subject(_name(spec), spec, tuple(latest(own)), False, note, alternatives)
+    return Subject(short(spec), spec, tuple(latest(own)), False, note, alternatives)
 
 
 def _is_of(result: Result, spec: Spec) -> bool:
@@ -84,7 +85,3 @@ def _of_run(word: str, stored: Sequence[Result]) -> list[Result]:
 
 def _of_label(word: str, stored: Sequence[Result]) -> list[Result]:
     return [r for r in stored if r.environment.get("node") == word]
-
-
-def _name(spec: Spec) -> str:
-    return spec.name.removeprefix("NVIDIA ").removeprefix("GeForce ")

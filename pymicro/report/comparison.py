@@ -10,7 +10,8 @@ from pymicro.analysis.figures import Figure, Line, Ratio
 from pymicro.report.terminal import Terminal
 from pymicro.units import binary_bytes, si
 
-_OF_OPERATIONS = ("FLOP/s", "FLOP/J")
+# An interval as wide as this is shown by its ends: a half width would say little.
+_WIDE = 0.5
 
 
 class Footnotes:
@@ -33,15 +34,46 @@ def show(found: Comparison, with_sources: bool = False, terminal: Terminal | Non
     for said in heading(found):
         terminal.say(said)
     for topic in topics(found):
-        notes = Footnotes()
-        titles, rows = table(found, topic, notes)
-        numbers = {i for i, title in enumerate(titles) if i > 1}
         terminal.say(f"\n{topic}")
-        terminal.table(titles, rows, numbers)
-        for line in notes.lines():
-            terminal.say(line)
+        _show_topic(found, topic, terminal)
     for said in endings(found, with_sources):
         terminal.say(said)
+
+
+def _show_topic(found: Comparison, topic: str, terminal: Terminal) -> None:
+    notes = Footnotes()
+    titles, rows = table(found, topic, notes)
+    numbers = set(range(2, len(titles)))
+    if _width(titles, rows, numbers) <= terminal.width:
+        terminal.table(titles, rows, numbers)
+    else:
+        for kind, what, *cells in rows:
+            terminal.say(f"{kind}: {what}")
+            for text in _tall([s.name for s in found.subjects], cells, rows):
+                terminal.say(text)
+    for line in (*definitions(found, topic), *notes.lines()):
+        terminal.say(line)
+
+
+def _tall(names: list[str], cells: list[str], rows: list[list[str]]) -> list[str]:
+    """A line a subject, for narrow screens; widths are those of all rows, so that they align."""
+    pairs = [(cells[0], ""), *zip(cells[1::2], cells[2::2], strict=True)]
+    widest = max(len(c) for row in rows for c in (row[2], *row[3::2]))
+    longest = max(map(len, names))
+    return [
+        f"  {name:{longest}}  {figure:>{widest}}  {ratio}".rstrip()
+        for name, (figure, ratio) in zip(names, pairs, strict=True)
+    ]
+
+
+def definitions(found: Comparison, topic: str) -> list[str]:
+    """What the published quantities of a topic count."""
+    said = {
+        line.what.split(";")[0].split(", sums")[0]: line.definition
+        for line in found.lines
+        if line.topic == topic and line.definition
+    }
+    return [f"{name}: {text}." for name, text in said.items()]
 
 
 def render(found: Comparison, format_: str, with_sources: bool = False) -> str:
@@ -78,6 +110,17 @@ def table(found: Comparison, topic: str, notes: Footnotes) -> tuple[list[str], l
     return titles, rows
 
 
+# A column of words is still read well at this width.
+_NARROWEST_WORDS = 30
+
+
+def _width(titles: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int]) -> int:
+    """Characters that a table needs: numbers in full, words folded."""
+    columns = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    needed = (w if i in numbers else min(w, _NARROWEST_WORDS) for i, w in enumerate(columns))
+    return sum(needed) + len(columns)
+
+
 def _row(line: Line, notes: Footnotes) -> list[str]:
     what = line.what + (" (less is better)" if line.better == "less" else "")
     first, *others = line.figures
@@ -102,8 +145,9 @@ def figure_text(line: Line, figure: Figure | None) -> str:
         return binary_bytes(int(figure.value))
     if line.kind == "measured":
         half = (figure.high - figure.low) / 2 / figure.value
-        return f"{_si(figure.value, line.unit)} ±{100 * half:.1f} %"
-    if figure.low == figure.high:
+        if half < _WIDE:
+            return f"{_si(figure.value, line.unit)} ±{100 * half:.1f} %"
+    elif figure.low == figure.high:
         return _si(figure.value, line.unit) + (f" ({figure.count})" if figure.count > 1 else "")
     low, high = _si(figure.low, line.unit), _si(figure.high, line.unit)
     if low.split()[-1] == high.split()[-1]:
@@ -180,6 +224,6 @@ def _markdown(found: Comparison, with_sources: bool) -> str:
         lines += ["", f"## {topic}", "", "| " + " | ".join(titles) + " |"]
         lines.append("|" + "|".join("---:" if i > 1 else "---" for i in range(len(titles))) + "|")
         lines += ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in rows]
-        lines += ["", *(f"- {line}" for line in notes.lines())]
+        lines += ["", *(f"- {x}" for x in (*definitions(found, topic), *notes.lines()))]
     lines += ["", *(f"- {said}" for said in endings(found, with_sources) if said)]
     return "\n".join(lines) + "\n"

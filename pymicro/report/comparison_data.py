@@ -67,6 +67,7 @@ def _line(found: Comparison, line: Line) -> dict[str, Any]:
         "topic": line.topic,
         "kind": line.kind,
         "quantity": line.what,
+        "definition": line.definition or None,
         "unit": line.unit,
         "better": line.better or None,
         "figures": dict(zip(names, figures, strict=True)),
