@@ -80,6 +80,7 @@ def html(found: Comparison, file: str) -> None:
 def image(found: Comparison, file: str) -> None:
     """A PNG or SVG, by the ending of `file`."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     every = marks(found)
     figure = Figure(figsize=(9, 1.2 + 0.26 * len(every)), layout="constrained")
@@ -96,6 +97,10 @@ def image(found: Comparison, file: str) -> None:
     axes.invert_yaxis()
     axes.axvline(1, linestyle=":", color="grey")
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.margins(y=0.5 / len(every))
     axes.set_xlabel("ratio")
     axes.set_title(title(found))
     axes.legend()
