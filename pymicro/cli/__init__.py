@@ -8,7 +8,7 @@ import sys
 import click
 
 import pymicro
-from pymicro.cli import devices, measure, results
+from pymicro.cli import compare, devices, measure, results, roofline
 from pymicro.errors import PymicroError
 from pymicro.suite import benchmarks
 
@@ -18,6 +18,8 @@ Examples:
   pymicro gemm --dtype fp32,tf32 --size 4k  two formats at 4096 x 4096 x 4096
   pymicro devices --all                     the catalogue of cards
   pymicro show                              what was measured so far
+  pymicro compare H100 4090                 two cards: data sheets, published, measured
+  pymicro roofline 4090                     what bounds work of which intensity
 
 \b
 Shell completion:  eval "$(_PYMICRO_COMPLETE=bash_source pymicro)"   (or zsh_source, fish_source)
@@ -35,6 +37,8 @@ for _benchmark in benchmarks().values():
     cli.add_command(measure.command(_benchmark))
 cli.add_command(devices.command)
 cli.add_command(results.show)
+cli.add_command(compare.command)
+cli.add_command(roofline.command)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pymicro import stats
-from pymicro.analysis.roofline import Rate, Verdict, judge
+from pymicro.analysis.verdict import Rate, Verdict, judge
 from pymicro.results import Result
 from pymicro.units import binary_bytes, percent, si
 
