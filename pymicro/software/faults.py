@@ -38,7 +38,7 @@ class Fault:
     """One documented fault.
 
     Attributes:
-        dated: when it was seen, as `2025-06` or `2025`.
+        dated: when it was seen, as `2025-06`; empty where the source does not say.
         devices, capabilities, code_kinds: where it holds; what is empty does not restrict.
         software: name -> versions that have it. All named must be in range.
         affects: words for what suffers: formats, operations, `start`, `clock`.
@@ -46,13 +46,13 @@ class Fault:
     """
 
     id: str
-    dated: str
     seen: str
     cause: str
     do: str
     evidence: str
     sources: tuple[str, ...]
     affects: tuple[str, ...]
+    dated: str = ""
     devices: tuple[str, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     code_kinds: tuple[str, ...] = ()
