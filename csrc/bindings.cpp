@@ -84,6 +84,17 @@ void gemm_arrays(const py::array& a, const py::array& b, py::array& c, const std
     gemm(problem, threads, path.value_or(""));
 }
 
+py::tuple peak_tuple(const std::string& probe, int threads, double seconds) {
+    check_threads(threads);
+    if (!(seconds > 0 && seconds <= 3600)) throw py::value_error("seconds must be in (0, 3600]");
+    Issued issued{};
+    {
+        const py::gil_scoped_release unlocked;
+        issued = peak(probe, threads, seconds);
+    }
+    return py::make_tuple(issued.flop, issued.seconds);
+}
+
 py::dict features_dict() {
     const CpuFeatures& f = cpu_features();
     auto known = [](std::int64_t value) -> py::object {
@@ -118,6 +129,11 @@ PYBIND11_MODULE(_native, module) {
                "c[m,n] = a[m,k] b, b being n x k for layout nt and k x n for nn. Arrays hold raw "
                "storage (bf16 as uint16), C-contiguous. Raises ValueError for anything else, and "
                "for a path that cannot run here.");
+    module.def("peak_probes", peak_probes,
+               "Names 'path/dtype' of the register-only loops this CPU can run.");
+    module.def("fma_peak", peak_tuple, "probe"_a, "threads"_a = 1, "seconds"_a = 0.2,
+               "Runs one of peak_probes() on all threads; (flop, seconds), integer operations "
+               "counted as flop. Raises ValueError if it cannot run here.");
 }
 
 }  // namespace pymicro

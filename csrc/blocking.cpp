@@ -8,11 +8,13 @@ namespace {
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t step) { return ceil_div(a, step) * step; }
 
-// A panel of B takes half of L1, the other half is for the strip of A that streams past it.
+// Unless the kernel knows better, a panel of B takes half of L1; the other half is for the strip
+// of A that streams past it.
 std::int64_t block_of_k(const Kernel& kernel, std::int64_t k, std::int64_t l1_bytes) {
-    const std::int64_t row_bytes =
-        std::clamp<std::int64_t>(l1_bytes / 2 / kernel.nr / kChunkBytes * kChunkBytes, 512,
-                                 kMaxBlockBytes);
+    std::int64_t row_bytes = kernel.k_block_bytes;
+    if (row_bytes == 0)
+        row_bytes = std::clamp<std::int64_t>(l1_bytes / 2 / kernel.nr / kChunkBytes * kChunkBytes,
+                                             512, kMaxBlockBytes);
     const std::int64_t longest = row_bytes / kernel.packed_bytes();
     const std::int64_t chunk = kChunkBytes / kernel.packed_bytes();
     return std::min(longest, round_up(ceil_div(k, ceil_div(k, longest)), chunk));

@@ -43,6 +43,9 @@ struct Kernel {
     // Accumulators -> output, contiguous; null: the same bits.
     void (*narrow)(const void* accumulator, void* output, std::int64_t count);
 
+    // Packed bytes of one row in a block of k; 0: as long as a panel fits half of L1.
+    int k_block_bytes = 0;
+
     // Around a run of multiply() on one thread; null: nothing to set up.
     void (*begin)() = nullptr;
     void (*end)() = nullptr;

@@ -10,6 +10,8 @@
 #if PYMICRO_X86_KERNELS
 #include <immintrin.h>
 
+#include "tiles.hpp"
+
 namespace pymicro {
 namespace {
 
@@ -22,10 +24,14 @@ struct alignas(64) TileConfig {
     std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-TARGET_AMX void begin() {
+}  // namespace
+
+TARGET_AMX void configure_tiles() {
     static const TileConfig config;
     _tile_loadconfig(&config);
 }
+
+namespace {
 
 TARGET_AMX void end() { _tile_release(); }
 
@@ -96,7 +102,7 @@ constexpr Kernel kBf16 = {.path = "amx",
                           .sum_panel = nullptr,
                           .multiply = multiply_bf16,
                           .narrow = float_to_bf16_avx2,
-                          .begin = begin,
+                          .begin = configure_tiles,
                           .end = end};
 
 constexpr Kernel int8() {

@@ -57,7 +57,9 @@ struct Int {
 // 8-bit vpmaddubsw would saturate.
 struct Int16Pairs : Int {
     TARGET_AVX2 static INLINE Vector step(Vector a, Vector b, Vector sum) {
-        return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+        __asm__ volatile("" : "+x"(sum));  // or gcc overlaps the steps and spills the sums
+        return sum;
     }
 };
 

@@ -59,7 +59,9 @@ struct Int {
 // As in the AVX2 file: int8 widened to pairs of int16 is exact.
 struct Int16Pairs : Int {
     TARGET_AVX512 static INLINE Vector step(Vector a, Vector b, Vector sum) {
-        return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+        sum = _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+        __asm__ volatile("" : "+v"(sum));  // or gcc overlaps the steps and spills the sums
+        return sum;
     }
 };
 

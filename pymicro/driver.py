@@ -225,15 +225,20 @@ class Kernel:
         stream: int,
         shared_bytes: int = 0,
         cluster: Dim = (1, 1, 1),
+        overlap: bool = False,
     ) -> Callable[[], None]:
-        """A call that launches with these arguments; all marshalling is done here, once."""
+        """A call that launches with these arguments; all marshalling is done here, once.
+
+        `overlap` lets the kernel start while the one before drains; it must itself wait for it
+        (`griddepcontrol.wait`) before touching memory.
+        """
         addresses = [
             a.address if isinstance(a, TensorMap) else ctypes.addressof(a) for a in arguments
         ]
         params = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         pointer = ctypes.addressof(params)
         launch, function = cuda().cuLaunchKernelEx, self.function
-        config = launch_config(grid, block, stream, shared_bytes, cluster)
+        config = launch_config(grid, block, stream, shared_bytes, cluster, overlap)
         keep = (arguments, params, self.module)
 
         def call(_keep=keep) -> None:
@@ -244,22 +249,41 @@ class Kernel:
         return call
 
 
-def launch_config(grid: Dim, block: Dim, stream: int, shared_bytes: int, cluster: Dim) -> Any:
+def launch_config(
+    grid: Dim,
+    block: Dim,
+    stream: int,
+    shared_bytes: int,
+    cluster: Dim = (1, 1, 1),
+    overlap: bool = False,
+) -> Any:
     """The driver's description of a launch, also for its questions about occupancy."""
     config = cuda().CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = block
     config.sharedMemBytes = shared_bytes
     config.hStream = cuda().CUstream(stream)
+    attributes = []
     if cluster != (1, 1, 1):
-        attribute = cuda().CUlaunchAttribute()
-        attribute.id = cuda().CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        value = attribute.value
+        attributes.append(_launch_attribute("CLUSTER_DIMENSION"))
+        value = attributes[-1].value
         value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
-        attribute.value = value
-        config.attrs = [attribute]
-        config.numAttrs = 1
+        attributes[-1].value = value
+    if overlap:
+        attributes.append(_launch_attribute("PROGRAMMATIC_STREAM_SERIALIZATION"))
+        value = attributes[-1].value
+        value.programmaticStreamSerializationAllowed = 1
+        attributes[-1].value = value
+    if attributes:
+        config.attrs = attributes
+        config.numAttrs = len(attributes)
     return config
+
+
+def _launch_attribute(name: str) -> Any:
+    attribute = cuda().CUlaunchAttribute()
+    attribute.id = getattr(cuda().CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+    return attribute
 
 
 def new_stream() -> int:

@@ -235,13 +235,13 @@ def _launch_descriptor(tile: Tile, a, b, c, dtype: str, layout: str) -> Callable
     return _bound(descriptor_kernel, (programs, 1, 1), arguments, tile)
 
 
-def _specializes(tile: Tile, item_bytes: int, c, layout: str) -> bool:
+def _specializes(tile: Tile, a, c, layout: str) -> bool:
     """What Triton 3.6 compiles: on Hopper, C stored whole, and B read as the tensor cores want it.
 
     Those read n-contiguous operands of 16 bits only, others would have to be turned on the way.
     """
     hopper = c.is_cuda and _chip(c).major == 9
-    return hopper and _slices(tile, c) == 1 and (layout == "nt" or item_bytes == 2)
+    return hopper and _slices(tile, c) == 1 and (layout == "nt" or a.element_size() == 2)
 
 
 def _slices(tile: Tile, c) -> int:

@@ -42,7 +42,8 @@ class Verdict:
         clock_peak_fraction: first rate over the peak at the SM clock measured with it.
         sm_clock_hz: that clock.
         power_w: mean power meanwhile.
-        limit: what held the clock down, in words: `power cap`, `thermal slowdown`, `none seen`.
+        limit: what held the clock down, in words: `power cap`, `thermal slowdown`, `none seen`;
+            empty where the run was too short for the counters.
         doubt: why the figure should not be believed, None if nothing speaks against it.
     """
 
@@ -108,7 +109,7 @@ def _limit(result: Result, telemetry: Telemetry | None) -> str:
     if result.device.get("kind") != "cuda":
         return ""
     if telemetry is None or telemetry.limits is None:
-        return "not known"
+        return ""
     limits = [_LIMIT_NAMES[x] for x in telemetry.limits if x in _LIMIT_NAMES]
     return ", ".join(limits) or "none seen"
 

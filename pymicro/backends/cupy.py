@@ -11,7 +11,7 @@ from pymicro.backends.scripted import ScriptedBackend
 
 class CupyBackend(ScriptedBackend):
     name = "cupy"
-    vendor_variants = ("matmul",)
+    vendor_variants = ("matmul", "cublas")
 
     def why_not(self, place: Place) -> str | None:
         if place.kind == "cpu":

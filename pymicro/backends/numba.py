@@ -8,6 +8,7 @@ from typing import Any
 from pymicro.backends.base import Place, Prepared, import_library, missing
 from pymicro.backends.scripted import ScriptedBackend
 from pymicro.benchmark import Case
+from pymicro.errors import Unavailable
 
 _CPU_VARIANTS = ("parallel",)
 
@@ -35,7 +36,16 @@ class NumbaBackend(ScriptedBackend):
     def prepare(self, case: Case, place: Place, arrays: Any) -> Prepared:
         if place.kind == "cpu":
             import_library("numba").set_num_threads(case.params["threads"])
-        return super().prepare(case, place, arrays)
+            return super().prepare(case, place, arrays)
+        try:
+            return super().prepare(case, place, arrays)
+        except (AttributeError, ImportError) as error:
+            # Numba loads most of itself when it first compiles, and breaks there when it is older
+            # than the numpy beside it.
+            raise Unavailable(
+                f"numba-cuda {version('numba-cuda')} does not work with numpy "
+                f"{version('numpy')}: {error}."
+            ) from error
 
     def notes(self) -> dict[str, Any]:
         return {"numba": version("numba")}

@@ -1,11 +1,13 @@
 """Backends whose kernels are files in `kernels/<language>/<benchmark>.py`: Triton, CuPy, Numba.
 
-A kernel file offers VARIANTS (name -> prepare) and `why_not`; it imports nothing of pymicro. Here
-live only the differences between the languages: how to wrap an array and what they need.
+A kernel file offers VARIANTS (name -> prepare) and `why_not`; it imports nothing of pymicro, so a
+`prepare` that cannot serve a shape says so with a ValueError. Here live only the differences
+between the languages: how to wrap an array and what they need.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,9 +15,10 @@ from typing import Any
 
 from pymicro.backends.base import Place, Prepared, require
 from pymicro.benchmark import Case
+from pymicro.errors import Unavailable
 
 
-class ScriptedBackend:
+class ScriptedBackend(ABC):
     """The common part; a language says what it lacks (`why_not`) and how it sees arrays."""
 
     name: str
@@ -23,11 +26,12 @@ class ScriptedBackend:
     # Variants that only call the vendor's library through this language.
     vendor_variants: tuple[str, ...] = ()
 
-    def why_not(self, place: Place) -> str | None:
-        raise NotImplementedError
+    @abstractmethod
+    def why_not(self, place: Place) -> str | None: ...
 
+    @abstractmethod
     def wrap(self, array: Any, dtype: str, place: Place) -> Any:
-        raise NotImplementedError
+        """The language's own array over the same memory, in its own type for `dtype`."""
 
     def notes(self) -> dict[str, Any]:
         return {}
@@ -47,4 +51,8 @@ class ScriptedBackend:
         formats = {"a": case.dtype, "b": case.dtype, "c": DTYPES[case.dtype].output}
         wrapped = [self.wrap(arrays[name], formats[name], place) for name in formats]
         prepare = kernels.VARIANTS[case.variant]
-        return Prepared(prepare(*wrapped, dtype=case.dtype, layout=layout), self.notes())
+        try:
+            call = prepare(*wrapped, dtype=case.dtype, layout=layout)
+        except ValueError as error:
+            raise Unavailable(str(error)) from error
+        return Prepared(call, self.notes())

@@ -299,12 +299,23 @@ def _cuda_gpus() -> list[LocalGpu]:
                 pci_bus_id=bus_id(gpu.pci_bus_id),
                 memory_bytes=int(driver.check(driver.cuda().cuDeviceTotalMem(handle))),
                 capability=gpu.capability,
-                sm_count=gpu.attribute("MULTIPROCESSOR_COUNT"),
-                l2_bytes=gpu.attribute("L2_CACHE_SIZE"),
-                # CUDA tells clocks in kHz.
-                max_sm_clock_hz=gpu.attribute("CLOCK_RATE") * 1e3 or None,
-                max_memory_clock_hz=gpu.attribute("MEMORY_CLOCK_RATE") * 1e3 or None,
-                memory_bus_width_bits=gpu.attribute("GLOBAL_MEMORY_BUS_WIDTH") or None,
+                sm_count=_told(gpu, "MULTIPROCESSOR_COUNT"),
+                l2_bytes=_told(gpu, "L2_CACHE_SIZE"),
+                max_sm_clock_hz=_hz(_told(gpu, "CLOCK_RATE")),
+                max_memory_clock_hz=_hz(_told(gpu, "MEMORY_CLOCK_RATE")),
+                memory_bus_width_bits=_told(gpu, "GLOBAL_MEMORY_BUS_WIDTH"),
             )
         )
     return gpus
+
+
+def _told(gpu: driver.Gpu, attribute: str) -> int | None:
+    """An attribute, None where this driver does not have it or tells 0 (unified memory)."""
+    try:
+        return gpu.attribute(attribute) or None
+    except (driver.DriverError, AttributeError):
+        return None
+
+
+def _hz(kilohertz: int | None) -> float | None:
+    return None if kilohertz is None else kilohertz * 1e3

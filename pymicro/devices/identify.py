@@ -1,7 +1,8 @@
 """Which row of the catalogue a GPU found here is: whole name first, everything else as witness.
 
 A card that is not in the catalogue gets a computed spec: with the rates of its generation where
-all rows of that generation agree, and without peaks where they do not.
+all rows of that generation agree, with FP32 alone where the catalogue has no such row, and
+without peaks where even that is unknown.
 """
 
 from __future__ import annotations
@@ -22,6 +23,14 @@ _BANDWIDTH_TOLERANCE = 0.03
 _POWER_TOLERANCE = 0.15
 # NVIDIA names a vGPU after its card, its memory in GB and a letter for the licence: A100-40C.
 _PART = re.compile(r"\b(grid|mig|vgpu)\b|-\d+[abcq]\b", re.IGNORECASE)
+# FP32 units of one SM, each an FMA a clock (NVIDIA/cuda-samples, Common/helper_cuda.h); the same
+# number that NVML's count of cores is made with.
+CORES_PER_SM: dict[tuple[int, int], int] = {
+    (5, 0): 128, (5, 2): 128, (5, 3): 128, (6, 0): 64, (6, 1): 128, (6, 2): 128,
+    (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128,
+    (9, 0): 128, (10, 0): 128, (10, 1): 128, (10, 3): 128, (11, 0): 128, (12, 0): 128,
+    (12, 1): 128,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class Identification:
 def identify(gpu: LocalGpu, specs: Mapping[str, DeviceSpec] | None = None) -> Identification:
     """Find the row for `gpu`: its NVML name as a whole, or else its PCI id if all else agrees."""
     specs = catalogue() if specs is None else specs
-    gpu = _with_sm_count(gpu, specs)
+    gpu = _with_sm_count(gpu)
     if gpu.part or _PART.search(gpu.name or ""):
         return _computed(gpu, specs, f"'{gpu.name}' is a part of a card (MIG or vGPU)")
     named = next((s for s in specs.values() if _has_name(s, gpu.name)), None)
@@ -61,16 +70,12 @@ def _folded(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
-def _with_sm_count(gpu: LocalGpu, specs: Mapping[str, DeviceSpec]) -> LocalGpu:
-    """NVML counts CUDA cores; each does one FP32 FMA a clock, so the generation gives the SMs."""
-    if gpu.sm_count or not gpu.cuda_cores or gpu.capability is None:
+def _with_sm_count(gpu: LocalGpu) -> LocalGpu:
+    """NVML counts cores, not SMs."""
+    per_sm = CORES_PER_SM.get(gpu.capability) if gpu.capability else None
+    if gpu.sm_count or not gpu.cuda_cores or per_sm is None:
         return gpu
-    per_sm = {
-        s.ops_per_clk_per_sm["fp32"] for s in specs.values() if s.capability == gpu.capability
-    }
-    if len(per_sm) != 1:
-        return gpu
-    return replace(gpu, sm_count=gpu.cuda_cores * 2 // per_sm.pop())
+    return replace(gpu, sm_count=gpu.cuda_cores // per_sm)
 
 
 def _contradictions(gpu: LocalGpu, spec: DeviceSpec) -> list[str]:
@@ -168,10 +173,12 @@ def _computed(
     elif gpu.sm_count is None or gpu.max_sm_clock_hz is None:
         how = f"{why}, and the driver does not tell its SMs and maximum clock: no peaks"
     else:
+        # H20, H800, CMP: the maker cuts some products below what their chip does per clock.
         how = (
-            f"{why}: peaks computed from {gpu.sm_count} SMs, its maximum clock of "
+            f"{why}: peaks at most, computed from {gpu.sm_count} SMs, its maximum clock of "
             f"{gpu.max_sm_clock_hz / 1e6:.0f} MHz and the rates of {generation}"
         )
+        how += " (only FP32 is known)" if set(rates) == {"fp32"} else ""
     spec = DeviceSpec(
         key="",
         name=gpu.name or "unnamed GPU",
@@ -195,13 +202,17 @@ def _computed(
 def _rates(gpu: LocalGpu, specs: Mapping[str, DeviceSpec]) -> dict[str, int]:
     """Operations per clock and SM on which all cards of the generation and brand agree.
 
-    GeForce chips sum FP16 products into FP32 at half rate, so they are a generation of their own.
+    GeForce chips sum FP16 products into FP32 at half rate and some have no tensor cores at all,
+    so without a row of the same brand nothing is known of the tensor paths.
     """
-    same = [s for s in specs.values() if s.capability == gpu.capability and not s.computed]
+    same = [s for s in specs.values() if s.capability == gpu.capability]
+    if not same:
+        cores = CORES_PER_SM.get(gpu.capability) if gpu.capability else None
+        return {} if cores is None else {"fp32": 2 * cores}
     gaming = "geforce" in _folded(gpu.name or "")
     branded = [s for s in same if ("geforce" in _folded(s.name)) is gaming]
     rates = {}
-    for path in PATHS:
+    for path in PATHS if branded else [p for p in PATHS if "_tensor" not in p]:
         values = {s.ops_per_clk_per_sm[path] for s in branded or same}
         if len(values) == 1:
             rates[path] = values.pop()

@@ -136,7 +136,7 @@ KEYS: dict[str, Key] = {
     ),
     "memory_clock_nvml_mhz": _key("memory_clock_hz", Number(1e6, 200, 50000, False), None),
     "memory_bandwidth_gbps": _key("memory_bytes_per_s", Number(1e9, 20, 100e3, False)),
-    "l2_size_mb": _key("l2_bytes", Number(2**20, 0.1, 2048, False)),
+    "l2_size_mb": _key("l2_bytes", Number(2**20, 0.5, 2048, False)),
     "l1_and_shared_per_sm_kb": _key("l1_and_shared_bytes_per_sm", Number(_KI, 16, 2048)),
     "shared_memory_max_per_sm_kb": _key("shared_bytes_per_sm", Number(_KI, 16, 2048)),
     "shared_memory_per_block_optin_kb": _key("shared_bytes_per_block", Number(_KI, 16, 2048)),
@@ -150,7 +150,7 @@ KEYS: dict[str, Key] = {
     "nvlink_total_bidirectional_gbps": _key("nvlink_bytes_per_s", Number(1e9, 0, 20e3, False)),
     "nvlink_kind": _key("nvlink_kind", Text()),
     "nvlink_c2c_total_bidirectional_gbps": _key(
-        "nvlink_c2c_bytes_per_s", Number(1e9, 0, 20e3, False), None
+        "nvlink_c2c_bytes_per_s", Number(1e9, 10, 20e3, False), None
     ),
     "p2p_over_pcie": _key("p2p_over_pcie", Text("supported|expected|blocked")),
     "p2p_over_nvlink": _key("p2p_over_nvlink", Flag()),
@@ -226,6 +226,9 @@ def _contradictions(s: Any) -> Iterator[tuple[str, str]]:
         yield "base_clock_mhz", "is above the boost clock."
     if len({bool(s.nvlink_generation), bool(s.nvlink_links), bool(s.nvlink_bytes_per_s)}) != 1:
         yield "nvlink_links", "generation, links and bandwidth must all be 0 or none of them."
+    # Generations 1 to 5 run at 28 to 100 GB/s a link, both ways together.
+    elif s.nvlink_links and not 10e9 <= s.nvlink_bytes_per_s / s.nvlink_links <= 500e9:
+        yield "nvlink_total_bidirectional_gbps", "makes no plausible rate for one link."
 
 
 def _wrong_peaks(s: DeviceSpec) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,19 @@ DEVICE void cluster_barrier() {
           : "memory");
 }
 
+// --- dependent launches -----------------------------------------------------------------------
+
+// The next kernel of the stream, if launched so, may start its preamble as soon as SMs are free.
+DEVICE void allow_next_kernel() {
+  asm volatile("griddepcontrol.launch_dependents;");
+}
+
+// Until the kernels before have finished and their writes can be seen. Without the launch
+// attribute this returns at once.
+DEVICE void wait_for_previous_kernel() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 // --- mbarriers --------------------------------------------------------------------------------
 
 DEVICE void barrier_init(u32 barrier, u32 arrivals) {
@@ -160,6 +173,14 @@ DEVICE void tma_load_shared(u32 to, const TensorMap* map, int x, int y, u32 barr
       ".multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(to),
       "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(blocks), "l"(policy)
       : "memory");
+}
+
+// Bring a box into the second-level cache only.
+DEVICE void tma_prefetch(const TensorMap* map, int x, int y, u64 policy) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.L2::cache_hint [%0, {%1, %2}], %3;" ::"l"(
+                   map),
+               "r"(x), "r"(y), "l"(policy)
+               : "memory");
 }
 
 DEVICE void tma_store(const TensorMap* map, int x, int y, u32 from, u64 policy) {

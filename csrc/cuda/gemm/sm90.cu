@@ -7,7 +7,8 @@
 // multicast); PRODUCER (1: a warpgroup of its own loads; 0: one lane of the first warpgroup does,
 // which leaves its registers to the sums); STORE_BUFFERS (of each warp, 2 KB each); PROMOTE (add
 // the tensor core's sums to full-precision ones after every stage); POLICY_A, POLICY_B (L2 hint:
-// first, normal or last to be evicted).
+// evict_first, evict_normal or evict_last); PREFETCH (k steps that loads into the second-level
+// cache run ahead of those into shared memory; 0: none).
 
 #include "common/ptx_sm90.cuh"
 #include "gemm/sm90_wgmma.cuh"
@@ -33,7 +34,7 @@
 // Blocks that use what this block loads, and whose loads this block uses.
 #define SHARERS (CLUSTER_M + CLUSTER_N - 1)
 
-#define POLICY__(word) policy_evict_##word()
+#define POLICY__(word) policy_##word()
 #define POLICY_(word) POLICY__(word)
 
 // Layout of shared memory: stages, staging of C, then the barriers.
@@ -84,6 +85,13 @@ struct Loader {
     barrier_expect(full, STAGE_BYTES);
     const u32 rank = cluster_rank(), rank_m = rank % CLUSTER_M, rank_n = rank / CLUSTER_M;
     const int x = piece.k * STEP;
+#if PREFETCH
+    if (piece.k + PREFETCH < plan.k_steps) {
+      const int ahead = x + PREFETCH * STEP;
+      tma_prefetch(a, ahead, piece.row + rank_n * (BLOCK_M / CLUSTER_N), POLICY_(POLICY_A));
+      tma_prefetch(b, ahead, piece.column + rank_m * (BLOCK_N / CLUSTER_M), POLICY_(POLICY_B));
+    }
+#endif
     load<CLUSTER_N>(to, a, x, piece.row, BLOCK_M, rank_n,
                     ((1 << CLUSTER) - 1) / ((1 << CLUSTER_M) - 1) << rank_m, full,
                     POLICY_(POLICY_A));
@@ -165,6 +173,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
   else
     cluster_barrier();
+  wait_for_previous_kernel();
+  allow_next_kernel();
 
 #if PRODUCER
   if (warp >= WARPGROUPS * 4) {

@@ -46,8 +46,9 @@ def row(
     producer: bool = True,
     store_buffers: int = 2,
     promote: bool = False,
-    policies: tuple[str, str] = ("normal", "normal"),
+    policies: tuple[str, str] = ("evict_normal", "evict_normal"),
     variant: str = "",
+    prefetch: int = 0,
     ran_on: tuple[str, ...] = (),
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
@@ -68,6 +69,7 @@ def row(
         ("CONSUMER_REGISTERS", registers[1]),
         ("STORE_BUFFERS", store_buffers),
         ("PROMOTE", int(promote)),
+        ("PREFETCH", prefetch),
         ("POLICY_A", policies[0]),
         ("POLICY_B", policies[1]),
     )
@@ -152,6 +154,7 @@ def bind(
     stream: int,
     sm_count: int,
     group: int | None = None,
+    overlap: bool = True,
 ) -> Callable[[], None]:
     """A call that launches C = A·Bᵀ on `stream`; its descriptors and work space are made here.
 
@@ -171,6 +174,7 @@ def bind(
         stream=stream,
         shared_bytes=kernel.shared_bytes,
         cluster=kernel.cluster,
+        overlap=overlap,
     )
     if space is not None:
         weakref.finalize(call, space.free)

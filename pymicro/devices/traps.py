@@ -1,0 +1,218 @@
+"""Traps of definition, each a small function: what makes one figure, or two, not what they seem.
+
+A check of one figure returns a sentence or None; so does a check of two. Nothing is dropped
+here: whoever shows a figure shows its sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pymicro.devices.published import Published
+from pymicro.devices.schema import differs
+from pymicro.devices.spec import DeviceSpec
+from pymicro.units import binary_bytes, si
+
+# GeForce cards pass their nominal boost clock: products reach up to 1.17 of the nominal peak.
+_BOOST_ROOM = 1.2
+# Above this share of the peak at the highest clock a figure counts something else.
+_COUNTING_ERROR = 1.02
+_L2_MARGIN = 4
+
+_PATHS = {
+    "fp64": "fp64_tensor", "fp32": "fp32", "tf32": "tf32_tensor", "bf16": "bf16_tensor_fp32_acc",
+    "int8": "int8_tensor", "int4": "int4_tensor", "fp6": "fp6_tensor_fp32_acc",
+    "fp4": "fp4_tensor_fp32_acc", "nvfp4": "fp4_tensor_fp32_acc", "mxfp4": "fp4_tensor_fp32_acc",
+    "mxfp8": "fp8_tensor_fp16_acc",
+}  # fmt: skip
+
+
+def peak_path(row: Published) -> str | None:
+    """The arithmetic path that bounds the row, None if it names no format."""
+    if row.metric.group == "vector":
+        return {"fp16_vec_tflops": "fp16"}.get(row.metric.name, row.metric.name.split("_")[0])
+    if row.dtype in ("fp16", "fp8"):
+        half = "fp16_acc" if row.accumulate == "fp16" else "fp32_acc"
+        return f"{row.dtype}_tensor_{half}"
+    return _PATHS.get(row.dtype)
+
+
+def roof(row: Published, spec: DeviceSpec) -> float | None:
+    """The data-sheet figure that bounds the row, in the row's SI unit; None if none does."""
+    if row.metric.roof == "memory":
+        return spec.memory_bytes_per_s
+    if row.metric.roof == "pcie":
+        # A superchip's host link is not PCIe.
+        if spec.nvlink_c2c_bytes_per_s:
+            return spec.nvlink_c2c_bytes_per_s / 2
+        return spec.pcie_bytes_per_s
+    path = peak_path(row) if row.metric.roof == "ops" else None
+    if path is None:
+        return None
+    if path == "fp64_tensor" and not spec.peak_ops_per_s(path):
+        path = "fp64"
+    return spec.peak_ops_per_s(path)
+
+
+def counts_zeros(row: Published, spec: DeviceSpec | None) -> str | None:
+    if row.metric.name == "mma_sparse_tflops":
+        return "it counts the zeros of 2:4 sparsity: halve it to compare with dense figures."
+    return None
+
+
+def sums_in_fp16(row: Published, spec: DeviceSpec | None) -> str | None:
+    if row.accumulate == "fp16":
+        return "it sums into FP16, which GeForce cards do at twice the rate of FP32."
+    return None
+
+
+def accumulator_untold(row: Published, spec: DeviceSpec | None) -> str | None:
+    two_rates = row.dtype in ("fp16", "fp8") and row.metric.name in ("mma_tflops",)
+    if two_rates and row.accumulate is None:
+        return "the source does not say into which format it sums."
+    return None
+
+
+def has_two_peaks(row: Published, spec: DeviceSpec | None) -> str | None:
+    """Plain FP8 with FP32 sums is halved on GeForce; the block-scaled instruction is not."""
+    if row.dtype != "fp8" or spec is None or spec.capability[0] != 12:
+        return None
+    rates = spec.ops_per_clk_per_sm
+    if rates.get("fp8_tensor_fp32_acc") != rates.get("fp8_tensor_fp16_acc"):
+        return "a library may use the block-scaled instruction, whose peak is twice the plain one."
+    return None
+
+
+def fits_in_l2(row: Published, spec: DeviceSpec | None) -> str | None:
+    if not row.metric.name.startswith("dram_") or row.metric.unit != "GB/s":
+        return None
+    if spec is None or spec.l2_bytes is None or row.bytes_touched is None:
+        return None
+    if row.bytes_touched < _L2_MARGIN * spec.l2_bytes:
+        return (
+            f"{binary_bytes(row.bytes_touched)} are less than {_L2_MARGIN} times the L2 cache of "
+            f"{binary_bytes(spec.l2_bytes)}: part of it may not have reached DRAM."
+        )
+    return None
+
+
+def above_the_peak(row: Published, spec: DeviceSpec | None) -> str | None:
+    limit = None if spec is None else roof(row, spec)
+    if not limit or row.value <= limit:
+        return None
+    room = 1.0
+    if row.metric.roof == "ops" and spec is not None:
+        path = peak_path(row)
+        nominal = spec.clock_hz(path) if path else None
+        room = spec.max_clock_hz / nominal if spec.max_clock_hz and nominal else _BOOST_ROOM
+        if has_two_peaks(row, spec):
+            room *= 2
+    share = f"{100 * row.value / limit:.0f} % of the data sheet's {si(limit, row.metric.si_unit)}"
+    if row.value <= limit * room * _COUNTING_ERROR:
+        return f"it is {share}: the card ran above its nominal clock." if room > 1 else None
+    return f"it is {share}, which the card cannot do: an error of counting, format or card."
+
+
+def format_emulated(row: Published, spec: DeviceSpec | None) -> str | None:
+    limit = None if spec is None else roof(row, spec)
+    if limit == 0:
+        return f"the card has no {row.dtype} hardware: the library emulates it."
+    return None
+
+
+def filled_with_zeros(row: Published, spec: DeviceSpec | None) -> str | None:
+    if row.fill == "zeros" and row.metric.roof == "ops":
+        # A100 product of 8192: 295 against 257; H800 instruction loop: 729 against 665 TFLOP/s.
+        return "zeros draw less power than random data: 10 to 15 % more where both were measured."
+    return None
+
+
+def under_a_power_limit(row: Published, spec: DeviceSpec | None) -> str | None:
+    limit = row.power_limit_w
+    if limit is None or spec is None or spec.tdp_w is None or not differs(limit, spec.tdp_w, 0.05):
+        return None
+    return f"its power limit was {limit:.0f} W, the card's is {spec.tdp_w:.0f} W."
+
+
+def best_of_many(row: Published, spec: DeviceSpec | None) -> str | None:
+    if row.searched:
+        return "it is the best of several shapes or kernels, not one fixed case."
+    return None
+
+
+def launch_has_meanings(row: Published, spec: DeviceSpec | None) -> str | None:
+    if row.metric.name == "launch_us":
+        return f"what it spans is the method's: {row.method}."
+    return None
+
+
+def read_second_hand(row: Published, spec: DeviceSpec | None) -> str | None:
+    return None if row.source.primary else "it was read in a quotation, not in the source."
+
+
+Check = Callable[[Published, DeviceSpec | None], str | None]
+CHECKS: tuple[Check, ...] = (
+    counts_zeros,
+    sums_in_fp16,
+    accumulator_untold,
+    has_two_peaks,
+    fits_in_l2,
+    above_the_peak,
+    format_emulated,
+    filled_with_zeros,
+    under_a_power_limit,
+    best_of_many,
+    launch_has_meanings,
+    read_second_hand,
+)
+
+
+def traps(row: Published, spec: DeviceSpec | None) -> list[str]:
+    """What to know before using this figure; `spec` is the row's card where it is certain."""
+    return [said for check in CHECKS if (said := check(row, spec)) is not None]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A property that two figures must share to be compared."""
+
+    attribute: str
+    word: str
+
+
+DIFFERENCES = (
+    Difference("dtype", "formats"),
+    Difference("accumulate", "accumulators"),
+    Difference("fill", "contents of the operands"),
+    Difference("sustained", "lengths of the run (burst or sustained)"),
+    Difference("searched", "choices of shape (best of many or one)"),
+    Difference("size", "sizes"),
+)
+
+
+def not_comparable(a: Published, b: Published) -> list[str]:
+    """Why the ratio of two figures says little; empty where they were made alike."""
+    if a.metric != b.metric and not _same_traffic(a, b):
+        return [f"different things: {_what(a)}, and {_what(b)}."]
+    reasons = []
+    for d in DIFFERENCES:
+        left, right = getattr(a, d.attribute), getattr(b, d.attribute)
+        if left != right:
+            reasons.append(f"different {d.word}: {_said(left)}, and {_said(right)}.")
+    return reasons
+
+
+def _what(row: Published) -> str:
+    return f"{row.metric.name} ({row.metric.counts})"
+
+
+def _same_traffic(a: Published, b: Published) -> bool:
+    """Copy and scale move the same bytes over DRAM, and so do add and triad."""
+    to_dram = all(r.metric.name.startswith("dram_") and r.metric.unit == "GB/s" for r in (a, b))
+    return to_dram and a.metric.counts == b.metric.counts
+
+
+def _said(value: object) -> str:
+    words = {None: "not told", "": "not told", True: "yes", False: "no"}
+    return str(words.get(value, value)) if isinstance(value, bool | str | None) else str(value)
