@@ -6,18 +6,12 @@ import re
 from collections.abc import Iterator
 
 from pymicro.probes.child import find_tool, run_tool
-from pymicro.probes.evidence import Evidence
+from pymicro.probes.evidence import Evidence, known_archs
 from pymicro.results.findings import Finding
-from pymicro.software.codes import Arch, Capability, parse_archs
+from pymicro.software.codes import Arch, Capability
 from pymicro.software.versions import dotted
 
 _COMPILERS = ("cc", "gcc", "clang")
-
-
-def known_archs(tool: str, e: Evidence) -> tuple[Arch, ...]:
-    """The architectures that an assembler accepts by its own help; none if it does not answer."""
-    said = run_tool([tool, "--help"], e.env, 20)
-    return parse_archs(sorted(set(re.findall(r"\bsm_\d{2,3}[af]?\b", said.out))))
 
 
 def nvrtc_target(e: Evidence) -> Iterator[Finding]:
@@ -36,10 +30,7 @@ def nvrtc_target(e: Evidence) -> Iterator[Finding]:
 
 def triton_assemblers(e: Evidence) -> Iterator[Finding]:
     """Triton's own assemblers: present, and new enough for this device."""
-    tools = e.libraries["triton"].facts.get("assemblers") or {}
-    known: dict[str, tuple[Arch, ...]] = {}
-    for name, tool in tools.items():
-        known[f"{name} {tool['version']}"] = known_archs(tool["path"], e)
+    known = e.assemblers
     if not any(known.values()):
         return
     listed = ", ".join(f"{n} up to {_newest(archs)}" for n, archs in known.items() if archs)
@@ -60,7 +51,7 @@ def toolkit(e: Evidence) -> Iterator[Finding]:
     ptxas = find_tool("ptxas", e.env)
     if ptxas is None:
         return
-    archs = known_archs(ptxas, e)
+    archs = known_archs(ptxas, e.env)
     said = run_tool([ptxas, "--version"], e.env, 20).out
     version = re.search(r"release (\d+\.\d+)", said)
     if archs and version:

@@ -6,6 +6,7 @@ Tests put their own pieces in: a report of a probe, a fake NVML, a folder in pla
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from pymicro.devices.nvml import NvmlView, look
 from pymicro.probes import child
 from pymicro.probes.child import Report
 from pymicro.probes.monitor import Monitor, ask_monitor
-from pymicro.software.codes import Capability
+from pymicro.software.codes import Arch, Capability, parse_archs
 from pymicro.software.versions import Version, of_cuda
 
 # The libraries that are imported, each in a process of its own.
@@ -31,6 +32,12 @@ def _distributions() -> Iterator[tuple[str, str]]:
     for found in metadata.distributions():
         if (name := found.metadata["Name"]) is not None:
             yield name.lower().replace("_", "-"), found.version
+
+
+def known_archs(tool: str, env: Mapping[str, str]) -> tuple[Arch, ...]:
+    """The architectures that an assembler accepts by its own help; none if it does not answer."""
+    said = child.run_tool([tool, "--help"], env, 20)
+    return parse_archs(sorted(set(re.findall(r"\bsm_\d{2,3}[af]?\b", said.out))))
 
 
 @dataclass
@@ -90,6 +97,15 @@ class Evidence:
         with ThreadPoolExecutor(2) as pool:
             reports = pool.map(lambda name: self._ask(name, **argument), LIBRARIES)
             return dict(zip(LIBRARIES, reports, strict=True))
+
+    @cached_property
+    def assemblers(self) -> Mapping[str, tuple[Arch, ...]]:
+        """Triton's assemblers by name and version, and what each one knows."""
+        tools = self.libraries["triton"].facts.get("assemblers") or {}
+        return {
+            f"{name} {tool['version']}": known_archs(tool["path"], self.env)
+            for name, tool in tools.items()
+        }
 
     @cached_property
     def native(self) -> Report:

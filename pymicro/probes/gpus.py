@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pymicro import nvml
+from pymicro.devices.here import join
 from pymicro.devices.identify import identify
+from pymicro.devices.nvml import LocalGpu, bus_id
 from pymicro.devices.spec import DeviceSpec
 from pymicro.environment.gpu import gpu_facts
 from pymicro.errors import Unavailable
+from pymicro.probes.driver import driver
 from pymicro.probes.evidence import Evidence
 from pymicro.results.findings import Finding
 
@@ -23,26 +26,65 @@ def gpus(e: Evidence) -> Iterator[Finding]:
     """All checks below for each device that CUDA shows this process."""
     if not e.view.gpus:
         return
-    for number, device in enumerate(e.devices):
+    for number in range(len(e.devices)):
         name = f"GPU {number}" if len(e.devices) > 1 else "the GPU"
         try:
-            found = nvml.find(device.get("uuid"), device.get("pci_bus_id"), e.nvml)
+            found = _in_nvml(e, number)
         except Unavailable as error:
             seen = f"{name} of CUDA is not found in NVML: {error}"
             yield Finding("gpu-not-in-nvml", "warning", seen, "no clock, power or limit is known")
             continue
-        facts, _ = gpu_facts(found)
-        facts |= _now(found)
-        spec = next(
-            (
-                identify(g).spec
-                for g in e.view.gpus
-                if g.pci_bus_id and g.uuid == device.get("uuid")
-            ),
-            None,
-        )
+        facts = gpu_facts(found)[0] | _now(found)
+        spec = identify(local_gpu(e, number)).spec
         for check in _CHECKS:
             yield from check(name, facts, spec)
+
+
+def local_gpu(e: Evidence, number: int) -> LocalGpu:
+    """A device as CUDA and NVML tell it together."""
+    told = e.devices[number]
+    address, capability = told.get("pci_bus_id"), (told.get("major"), told.get("minor"))
+    gpu = LocalGpu(
+        name=told.get("name"),
+        cuda_index=number,
+        uuid=told.get("uuid"),
+        pci_bus_id=bus_id(address) if address else None,
+        capability=None if None in capability else capability,  # type: ignore[arg-type]
+        sm_count=told.get("sm_count"),
+    )
+    return join(gpu, e.view)[0]
+
+
+def spec_of(e: Evidence, number: int) -> DeviceSpec:
+    """The row of a device of this machine, computed where it is in no catalogue.
+
+    Raises:
+        Unavailable: no such device, or nothing is known of it; in one sentence.
+    """
+    if number >= len(e.devices):
+        reason = next(iter(driver(e))).seen
+        raise Unavailable(f"no GPU cuda:{number} here ({reason}); name a card with --device.")
+    spec = identify(local_gpu(e, number)).spec
+    if spec is None:
+        raise Unavailable(f"the driver tells no compute capability of cuda:{number}.")
+    return spec
+
+
+def widest_link(e: Evidence, number: int) -> tuple[int, int] | None:
+    """Generation and lanes, the most that card and slot allow together; None if not told."""
+    try:
+        found = _in_nvml(e, number)
+    except Unavailable:
+        return None
+    most = gpu_facts(found)[0]["pcie_max"]
+    return (most[0], most[1]) if most else None
+
+
+def _in_nvml(e: Evidence, number: int) -> nvml.NvmlDevice:
+    if not e.view.gpus:  # Its library did not come back from a process of its own.
+        raise Unavailable(e.view.reason or "NVML shows no GPU")
+    told = e.devices[number]
+    return nvml.find(told.get("uuid"), told.get("pci_bus_id"), e.nvml)
 
 
 def _now(found: nvml.NvmlDevice) -> dict[str, Any]:

@@ -114,6 +114,8 @@ def _fine(e: Evidence, name: str, report: Report) -> Finding:
     if name == "torch":
         did = f"runs on the {'GPU' if facts.get('ran_on') == 'gpu' else 'CPU'}"
     parts = [f"{_TITLES[name]} {facts.get('version', 'of unknown version')} {did}"]
+    if name == "numba" and facts.get("cuda_version"):
+        parts.append(f"its CUDA part is numba-cuda {facts['cuda_version']}")
     if name == "numba" and facts.get("is_simulated"):
         parts.append("NUMBA_ENABLE_CUDASIM is set, so its kernels run on the CPU")
     if name == "nvrtc" and facts.get("archs"):

@@ -39,6 +39,7 @@ class Fault:
 
     Attributes:
         dated: when it was seen, as `2025-06`; empty where the source does not say.
+        only_if: what else must be so, in words.
         devices, capabilities, code_kinds: where it holds; what is empty does not restrict.
         software: name -> versions that have it. All named must be in range.
         affects: words for what suffers: formats, operations, `start`, `clock`.
@@ -53,6 +54,7 @@ class Fault:
     sources: tuple[str, ...]
     affects: tuple[str, ...]
     dated: str = ""
+    only_if: str = ""
     devices: tuple[str, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     code_kinds: tuple[str, ...] = ()
