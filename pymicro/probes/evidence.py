@@ -86,7 +86,7 @@ class Evidence:
         report = self.nvml_report
         if not report.is_ok:
             return NvmlView(reason=f"NVML: {report.how} ({report.step})")
-        if "nvml" in self.given:  # A scripted report has no library behind it.
+        if self.nvml is None and "nvml" in self.given:  # A scripted report has no library behind it.
             return NvmlView(reason=str(report.facts.get("said", "NVML shows no GPU")))
         return look(self.nvml)
 

@@ -20,7 +20,7 @@ def quote(text: str, env: Mapping[str, str]) -> str:
     """The first line of `text` as one may show it: addresses cut, paths shortened to their last
     part, values of variables with secret names and names of host and user hidden."""
     lines = [line for line in text.splitlines() if line.strip()] or [""]
-    line = " ".join(lines[0].split())
+    line = " ".join(lines[0][: 4 * _LONGEST].split())
     for name, value in env.items():
         if _SECRET_NAME.search(name) and len(value) >= 4:
             line = line.replace(value, "(hidden)")
