@@ -64,14 +64,15 @@ def driver(e: Evidence) -> Iterator[Finding]:
 
 
 def _no_library(e: Evidence) -> Finding:
-    inside = is_container(e.root, e.env)
+    # The variable alone proves nothing: images of CUDA set it wherever they run.
     wanted = e.env.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("void", "none", "")
-    if inside and (wanted or "/proc/driver/nvidia/version exists" in e.marks):
+    if is_container(e.root, e.env) and (wanted or e.marks):
         return Finding(
             "container-no-gpu",
-            "error",
-            "this container has no driver library, though its host has an NVIDIA driver",
-            "it was started without access to the GPU",
+            "error" if e.marks else "warning",
+            "this container has no NVIDIA driver library, "
+            + (f"yet {e.marks[0]}" if e.marks else "though NVIDIA_VISIBLE_DEVICES asks for a GPU"),
+            "it was started without access to the GPU, or its host has none",
             "start it with GPU access: `docker run --gpus all`, or the NVIDIA runtime class",
         )
     if e.marks:

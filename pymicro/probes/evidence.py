@@ -60,10 +60,10 @@ class Evidence:
     given: Mapping[str, Report] = field(default_factory=dict)
     distributions: Callable[[], Iterator[tuple[str, str]]] = _distributions
 
-    def _ask(self, probe: str, env: Mapping[str, str] | None = None, **argument: Any) -> Report:
+    def _ask(self, probe: str, **argument: Any) -> Report:
         if probe in self.given:
             return self.given[probe]
-        return child.ask(probe, self.env if env is None else env, self.timeout_s, **argument)
+        return child.ask(probe, self.env, self.timeout_s, **argument)
 
     @cached_property
     def driver(self) -> Report:
@@ -74,7 +74,8 @@ class Evidence:
         """The driver as it would answer without CUDA_VISIBLE_DEVICES."""
         if "unmasked_driver" in self.given or MASK not in self.env:
             return self.given.get("unmasked_driver", self.driver)
-        return self._ask("driver", {k: v for k, v in self.env.items() if k != MASK})
+        env = {k: v for k, v in self.env.items() if k != MASK}
+        return child.ask("driver", env, self.timeout_s)
 
     @cached_property
     def nvml_report(self) -> Report:
@@ -86,7 +87,9 @@ class Evidence:
         report = self.nvml_report
         if not report.is_ok:
             return NvmlView(reason=f"NVML: {report.how} ({report.step})")
-        if self.nvml is None and "nvml" in self.given:  # A scripted report has no library behind it.
+        if (
+            self.nvml is None and "nvml" in self.given
+        ):  # A scripted report has no library behind it.
             return NvmlView(reason=str(report.facts.get("said", "NVML shows no GPU")))
         return look(self.nvml)
 

@@ -13,6 +13,14 @@ _CUDA_LIBRARY = re.compile(r"lib(cuda|cudart|cublas|cublasLt|nvrtc|cudnn|nccl|nv
 # Wheels carry the major number in the name (…-cu12) up to CUDA 12 and in the version from 13 on.
 _WHEEL = re.compile(r"nvidia-(cuda-runtime|cuda-nvrtc|cublas)(?:-cu(\d+))?")
 
+_NO_DRIVERS = {"stubs": "the toolkit's stub", "compat": "a compatibility package"}
+_SYSTEM_FOLDERS = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "usr/lib/wsl/lib",
+)
+
 
 def loader_path(e: Evidence) -> Iterator[Finding]:
     """Folders of LD_LIBRARY_PATH that hold CUDA libraries: the loader takes them first."""
@@ -21,9 +29,10 @@ def loader_path(e: Evidence) -> Iterator[Finding]:
         if not names:
             continue
         last = Path(folder).name or folder
-        if "libcuda.so" in names and not folder.startswith("/usr/lib"):
-            yield _second_driver(last)
-        else:
+        kind = next((k for part, k in _NO_DRIVERS.items() if part in Path(folder).parts), None)
+        if "libcuda.so" in names and (kind or _has_system_driver(e)):
+            yield _second_driver(last, kind)
+        elif names != ["libcuda.so"]:
             yield Finding(
                 "shadowed-libraries",
                 "warning" if e.devices else "info",
@@ -33,8 +42,12 @@ def loader_path(e: Evidence) -> Iterator[Finding]:
             )
 
 
-def _second_driver(folder: str) -> Finding:
-    kind = {"stubs": "the toolkit's stub", "compat": "a compatibility package"}.get(folder)
+def _has_system_driver(e: Evidence) -> bool:
+    """Whether the system's folders have a driver library; some clusters mount it elsewhere."""
+    return any((e.root / folder / "libcuda.so.1").exists() for folder in _SYSTEM_FOLDERS)
+
+
+def _second_driver(folder: str, kind: str | None) -> Finding:
     return Finding(
         "second-driver-library",
         "warning",

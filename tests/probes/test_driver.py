@@ -46,7 +46,15 @@ def test_container_without_gpu_access(bare):
     (bare / ".dockerenv").touch()
     found = diagnose({"PATH": ""}, bare)
     assert found.code == "container-no-gpu"
+    assert found.severity == "error"
     assert "--gpus all" in found.do
+
+
+def test_an_image_that_asks_for_a_gpu_on_a_host_without_one(bare):
+    (bare / ".dockerenv").touch()
+    found = diagnose({"PATH": "", "NVIDIA_VISIBLE_DEVICES": "all"}, bare)
+    assert (found.code, found.severity) == ("container-no-gpu", "warning")
+    assert diagnose({"PATH": "", "NVIDIA_VISIBLE_DEVICES": "void"}, bare).code == "no-gpu"
 
 
 def test_library_that_shows_no_device_is_no_access(stub_driver, bare):

@@ -20,6 +20,16 @@ def test_folders_that_shadow_libraries(scripted, tmp_path, codes):
     assert str(tmp_path) not in "".join(f.seen for f in found)
 
 
+def test_a_driver_that_is_mounted_elsewhere_is_the_driver(scripted, tmp_path, codes):
+    folder = tmp_path / "nvidia/lib64"
+    folder.mkdir(parents=True)
+    (folder / "libcuda.so.1").touch()
+    e = scripted.evidence(env={"LD_LIBRARY_PATH": str(folder)}, root=tmp_path)
+    assert codes(paths.loader_path, e) == {}
+    fill(tmp_path, **{"usr/lib64/libcuda.so.1": ""})
+    assert codes(paths.loader_path, e) == {"second-driver-library": "warning"}
+
+
 @pytest.mark.parametrize(
     ("installed", "majors"),
     [

@@ -25,6 +25,7 @@ def probe(tell, capability=None):
     tell(ptx=version[1] if version else None)
     if capability is not None:
         tell.step("run an empty kernel")
+        numba.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
         cuda.jit(empty)[1, 1]()
         cuda.synchronize()
         tell(ran_on="gpu")
