@@ -11,7 +11,7 @@ void transpose4_avx2(const void* rows, std::int64_t row_bytes, std::int64_t word
 void transpose8_avx2(const void* rows, std::int64_t row_bytes, std::int64_t words, int nr,
                      void* panel);
 
-// As Kernel::convert_a and Kernel::narrow.
+// As Kernel::convert_a, and inside a Kernel::store.
 void fp16_to_float_avx2(const void* from, void* to, std::int64_t count);
 void float_to_fp16_avx2(const void* from, void* to, std::int64_t count);
 void bf16_to_float_avx2(const void* from, void* to, std::int64_t count);

@@ -39,7 +39,7 @@ Blocking choose_blocking(const Kernel& kernel, std::int64_t m, std::int64_t n, s
     block.columns = round_up(std::min<std::int64_t>(512, n), kernel.nr);
 
     auto tiles = [&] { return ceil_div(m, block.rows) * ceil_div(n, block.columns); };
-    while (balance(tiles(), threads) < 0.9) {
+    while (threads > 1 && (tiles() < 3 * threads || balance(tiles(), threads) < 0.9)) {
         const bool tall = block.rows / kernel.mr >= block.columns / kernel.nr;
         std::int64_t& side = tall ? block.rows : block.columns;
         const int unit = tall ? kernel.mr : kernel.nr;

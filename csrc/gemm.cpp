@@ -20,7 +20,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 // Packed operands never cover more than this many rows or columns at a time.
 constexpr std::int64_t kPackAtOnce = 8192;
-constexpr std::int64_t kRowsPerTask = 64;
+constexpr std::int64_t kRowsPerTask = 64;  // of stored operands with k along the row
 
 // Memory kept between calls; one product at a time owns it.
 struct Workspace {
@@ -59,10 +59,10 @@ private:
         panel_bytes_ = panel_bytes(kernel_, words);
         strips_ = ceil_div(part.m, kernel_.mr);
         panels_ = ceil_div(part.n, kernel_.nr);
-        accumulator_row_ = block_.columns + 16;  // off the power of two
         space_.strips.ensure(k_blocks_ * strips_ * strip_bytes_);
         space_.panels.ensure(k_blocks_ * panels_ * panel_bytes_);
-        tile_bytes_ = block_.rows * accumulator_row_ * kernel_.accumulator_bytes();
+        const std::int64_t kept = k_blocks_ == 1 ? 1 : block_.rows / kernel_.mr * block_.columns / kernel_.nr;
+        tile_bytes_ = kept * kernel_.sums_bytes() + 64;
         space_.tiles.ensure(threads_ * tile_bytes_);
         pack(part, pack_a);
         multiply(part);
@@ -82,11 +82,12 @@ private:
 
     void pack(const Part& part, bool pack_a) {
         const std::int64_t strips_per_task = ceil_div(kRowsPerTask, kernel_.mr);
-        const std::int64_t panels_per_task = ceil_div(kRowsPerTask, kernel_.nr);
+        const std::int64_t columns = p_.layout == Layout::nt ? kRowsPerTask : kColumnsAtOnce;
+        const std::int64_t panels_per_task = columns / kernel_.nr;
         const std::int64_t a_groups = pack_a ? ceil_div(strips_, strips_per_task) : 0;
         const std::int64_t groups = a_groups + ceil_div(panels_, panels_per_task);
         parallel(threads_, static_cast<int>(groups * k_blocks_), [&](int index, int) {
-            const std::int64_t k_block = index / groups, group = index % groups;
+            const std::int64_t k_block = index % k_blocks_, group = index / k_blocks_;
             if (group < a_groups)
                 pack_rows(part, k_block, group * strips_per_task, strips_per_task);
             else
@@ -129,37 +130,33 @@ private:
                             std::min(block_.columns, part.n - j)};
             if (kernel_.begin) kernel_.begin();
             for (std::int64_t k_block = 0; k_block < k_blocks_; ++k_block)
-                multiply_tile(tile, k_block, sums);
+                multiply_tile(part, tile, k_block, sums);
             if (kernel_.end) kernel_.end();
-            store_tile(part, tile, sums);
         });
     }
 
-    // A panel stays in L1 while all strips of the tile pass by.
-    void multiply_tile(const Part& tile, std::int64_t k_block, Byte* sums) {
+    // A panel stays in L1 while all strips of the tile pass by. Sums of one register tile lie
+    // together, and those of the last block of k go straight on to C.
+    void multiply_tile(const Part& part, const Part& tile, std::int64_t k_block, Byte* sums) {
         const std::int64_t words = block_words(kernel_, block_length(k_block));
         const std::int64_t strips = ceil_div(tile.m, kernel_.mr);
         const std::int64_t panels = ceil_div(tile.n, kernel_.nr);
+        const std::int64_t sums_step = k_blocks_ == 1 ? 0 : kernel_.sums_bytes();
         for (std::int64_t q = 0; q < panels; ++q)
-            for (std::int64_t s = 0; s < strips; ++s) {
-                const std::int64_t at = s * kernel_.mr * accumulator_row_ + q * kernel_.nr;
+            for (std::int64_t s = 0; s < strips; ++s, sums += sums_step) {
                 kernel_.multiply(words, strip(k_block, tile.i / kernel_.mr + s),
-                                 panel(k_block, tile.j / kernel_.nr + q),
-                                 sums + at * kernel_.accumulator_bytes(), accumulator_row_,
-                                 k_block > 0);
+                                 panel(k_block, tile.j / kernel_.nr + q), sums, k_block > 0);
+                if (k_block == k_blocks_ - 1)
+                    store(part, tile, s * kernel_.mr, q * kernel_.nr, sums);
             }
     }
 
-    void store_tile(const Part& part, const Part& tile, const Byte* sums) {
-        for (std::int64_t i = 0; i < tile.m; ++i) {
-            const Byte* from = sums + i * accumulator_row_ * kernel_.accumulator_bytes();
-            Byte* to = static_cast<Byte*>(p_.c) +
-                       ((part.i + tile.i + i) * p_.n + part.j + tile.j) * kernel_.output_bytes;
-            if (kernel_.narrow)
-                kernel_.narrow(from, to, tile.n);
-            else
-                std::memcpy(to, from, tile.n * kernel_.output_bytes);
-        }
+    void store(const Part& part, const Part& tile, std::int64_t i, std::int64_t j,
+               const Byte* sums) {
+        const std::int64_t at = (part.i + tile.i + i) * p_.n + part.j + tile.j + j;
+        kernel_.store(sums, static_cast<Byte*>(p_.c) + at * kernel_.output_bytes, p_.n,
+                      static_cast<int>(std::min<std::int64_t>(kernel_.mr, tile.m - i)),
+                      static_cast<int>(std::min<std::int64_t>(kernel_.nr, tile.n - j)));
     }
 
     const Problem& p_;
@@ -167,7 +164,7 @@ private:
     const int threads_;
     Workspace& space_;
     Blocking block_{};
-    std::int64_t k_blocks_ = 0, strips_ = 0, panels_ = 0, accumulator_row_ = 0;
+    std::int64_t k_blocks_ = 0, strips_ = 0, panels_ = 0;
     std::int64_t strip_bytes_ = 0, panel_bytes_ = 0, tile_bytes_ = 0;
 };
 

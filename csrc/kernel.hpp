@@ -37,11 +37,13 @@ struct Kernel {
     // Fills in the sums behind a panel; null: none needed.
     void (*sum_panel)(void* panel, std::int64_t words);
 
-    // accumulator[mr][nr] (+)= strip x panel; rows of it are `row_elements` apart.
-    void (*multiply)(std::int64_t words, const void* strip, const void* panel, void* accumulator,
-                     std::int64_t row_elements, bool add);
-    // Accumulators -> output, contiguous; null: the same bits.
-    void (*narrow)(const void* accumulator, void* output, std::int64_t count);
+    // sums[mr][nr] (+)= strip x panel.
+    void (*multiply)(std::int64_t words, const void* strip, const void* panel, void* sums,
+                     bool add);
+    // The first rows and columns of sums[mr][nr], rounded to the output, into a part of C whose
+    // rows are `row_elements` apart.
+    void (*store)(const void* sums, void* output, std::int64_t row_elements, int rows,
+                  int columns);
 
     // Packed bytes of one row in a block of k; 0: as long as a panel fits half of L1.
     int k_block_bytes = 0;
@@ -51,7 +53,7 @@ struct Kernel {
     void (*end)() = nullptr;
 
     int packed_bytes() const { return word_bytes / k_unit; }
-    int accumulator_bytes() const { return word_bytes; }  // fp32, int32, or fp64
+    std::int64_t sums_bytes() const { return std::int64_t{mr} * nr * word_bytes; }
 };
 
 // Each in its own file; empty where the compiler or the machine's architecture has none.

@@ -5,6 +5,7 @@
 
 #include "avx2.hpp"
 #include "kernel.hpp"
+#include "portable.hpp"
 #include "target.hpp"
 
 #if PYMICRO_X86_KERNELS
@@ -38,42 +39,55 @@ TARGET_AMX void end() { _tile_release(); }
 // Compilers do not see that tile loads and stores touch memory; nothing may move across.
 INLINE void keep_order() { __asm__ volatile("" ::: "memory"); }
 
+// The strip of A streams from L2 past the panel in L1; a tile load alone keeps too few misses in
+// flight, so each step asks for the lines of a later one.
+constexpr int kAheadBytes = 2 * kTileBytes;
+
+INLINE void prefetch_quarter(const char* a, int quarter) {
+    UNROLL
+    for (int line = 0; line < 8; ++line)
+        _mm_prefetch(a + kAheadBytes + (quarter * 8 + line) * 64, _MM_HINT_T0);
+}
+
 // Tiles 0-3: sums (row half, column half); 4, 5: A; 6, 7: B.
-#define PYMICRO_AMX_MULTIPLY(name, product)                                                     \
-    TARGET_AMX void name(std::int64_t words, const void* strip, const void* panel,              \
-                         void* accumulator, std::int64_t row_elements, bool add) {              \
-        const auto* a = static_cast<const char*>(strip);                                        \
-        const auto* b = static_cast<const char*>(panel);                                        \
-        auto* c = static_cast<char*>(accumulator);                                              \
-        const std::int64_t row_bytes = row_elements * 4;                                        \
-        char* lower = c + kTile * row_bytes;                                                    \
-        keep_order();                                                                           \
-        if (add) {                                                                              \
-            _tile_loadd(0, c, row_bytes);                                                       \
-            _tile_loadd(1, c + 64, row_bytes);                                                  \
-            _tile_loadd(2, lower, row_bytes);                                                   \
-            _tile_loadd(3, lower + 64, row_bytes);                                              \
-        } else {                                                                                \
-            _tile_zero(0);                                                                      \
-            _tile_zero(1);                                                                      \
-            _tile_zero(2);                                                                      \
-            _tile_zero(3);                                                                      \
-        }                                                                                       \
-        for (; words > 0; words -= kTile, a += 2 * kTileBytes, b += 2 * kTileBytes) {           \
-            _tile_loadd(4, a, 64);                                                              \
-            _tile_loadd(6, b, 128);                                                             \
-            product(0, 4, 6);                                                                   \
-            _tile_loadd(7, b + 64, 128);                                                        \
-            product(1, 4, 7);                                                                   \
-            _tile_loadd(5, a + kTileBytes, 64);                                                 \
-            product(2, 5, 6);                                                                   \
-            product(3, 5, 7);                                                                   \
-        }                                                                                       \
-        _tile_stored(0, c, row_bytes);                                                          \
-        _tile_stored(1, c + 64, row_bytes);                                                     \
-        _tile_stored(2, lower, row_bytes);                                                      \
-        _tile_stored(3, lower + 64, row_bytes);                                                 \
-        keep_order();                                                                           \
+#define PYMICRO_AMX_MULTIPLY(name, product)                                                        \
+    TARGET_AMX void name(std::int64_t words, const void* strip, const void* panel, void* sums,     \
+                         bool add) {                                                               \
+        const auto* a = static_cast<const char*>(strip);                                           \
+        const auto* b = static_cast<const char*>(panel);                                           \
+        auto* c = static_cast<char*>(sums);                                                        \
+        constexpr int kRowBytes = kSide * 4, kLower = kTile * kRowBytes;                           \
+        keep_order();                                                                              \
+        if (add) {                                                                                 \
+            _tile_loadd(0, c, kRowBytes);                                                          \
+            _tile_loadd(1, c + 64, kRowBytes);                                                     \
+            _tile_loadd(2, c + kLower, kRowBytes);                                                 \
+            _tile_loadd(3, c + kLower + 64, kRowBytes);                                            \
+        } else {                                                                                   \
+            _tile_zero(0);                                                                         \
+            _tile_zero(1);                                                                         \
+            _tile_zero(2);                                                                         \
+            _tile_zero(3);                                                                         \
+        }                                                                                          \
+        for (; words > 0; words -= kTile, a += 2 * kTileBytes, b += 2 * kTileBytes) {              \
+            _tile_loadd(4, a, 64);                                                                 \
+            _tile_loadd(6, b, 128);                                                                \
+            product(0, 4, 6);                                                                      \
+            prefetch_quarter(a, 0);                                                                \
+            _tile_loadd(7, b + 64, 128);                                                           \
+            product(1, 4, 7);                                                                      \
+            prefetch_quarter(a, 1);                                                                \
+            _tile_loadd(5, a + kTileBytes, 64);                                                    \
+            product(2, 5, 6);                                                                      \
+            prefetch_quarter(a, 2);                                                                \
+            product(3, 5, 7);                                                                      \
+            prefetch_quarter(a, 3);                                                                \
+        }                                                                                          \
+        _tile_stored(0, c, kRowBytes);                                                             \
+        _tile_stored(1, c + 64, kRowBytes);                                                        \
+        _tile_stored(2, c + kLower, kRowBytes);                                                    \
+        _tile_stored(3, c + kLower + 64, kRowBytes);                                               \
+        keep_order();                                                                              \
     }
 
 PYMICRO_AMX_MULTIPLY(multiply_bf16, _tile_dpbf16ps)
@@ -101,7 +115,8 @@ constexpr Kernel kBf16 = {.path = "amx",
                           .transpose = transpose4_avx2,
                           .sum_panel = nullptr,
                           .multiply = multiply_bf16,
-                          .narrow = float_to_bf16_avx2,
+                          .store = store_rows<float, std::uint16_t, kSide, float_to_bf16_avx2>,
+                          .k_block_bytes = 1024,
                           .begin = configure_tiles,
                           .end = end};
 
@@ -113,7 +128,7 @@ constexpr Kernel int8() {
     kernel.input_bytes = 1;
     kernel.output_bytes = 4;
     kernel.multiply = multiply_int8;
-    kernel.narrow = nullptr;
+    kernel.store = store_words<float, kSide>;
     return kernel;
 }
 

@@ -109,7 +109,7 @@ constexpr Kernel kFp32 = {.path = "avx2",
                           .transpose = transpose4_avx2,
                           .sum_panel = nullptr,
                           .multiply = base::multiply<Fp32, 6>,
-                          .narrow = nullptr};
+                          .store = store_words<float, 16>};
 
 constexpr Kernel fp64() {
     Kernel kernel = kFp32;
@@ -117,6 +117,7 @@ constexpr Kernel fp64() {
     kernel.nr = 8;
     kernel.word_bytes = kernel.input_bytes = kernel.output_bytes = 8;
     kernel.transpose = transpose8_avx2;
+    kernel.store = store_words<double, 8>;
     kernel.multiply = base::multiply<Fp64, 6>;
     return kernel;
 }
@@ -126,7 +127,7 @@ constexpr Kernel fp16() {
     kernel.dtype = DType::fp16;
     kernel.input_bytes = kernel.output_bytes = 2;
     kernel.convert_a = kernel.convert_b = fp16_to_float_avx2;
-    kernel.narrow = float_to_fp16_avx2;
+    kernel.store = store_rows<float, std::uint16_t, 16, float_to_fp16_avx2>;
     return kernel;
 }
 
@@ -134,7 +135,7 @@ constexpr Kernel bf16() {
     Kernel kernel = fp16();
     kernel.dtype = DType::bf16;
     kernel.convert_a = kernel.convert_b = bf16_to_float_avx2;
-    kernel.narrow = float_to_bf16_avx2;
+    kernel.store = store_rows<float, std::uint16_t, 16, float_to_bf16_avx2>;
     return kernel;
 }
 

@@ -120,7 +120,7 @@ constexpr Kernel kFp32 = {.path = "avx512",
                           .transpose = transpose4_avx2,
                           .sum_panel = nullptr,
                           .multiply = base::multiply<Fp32, 14>,
-                          .narrow = nullptr};
+                          .store = store_words<float, 32>};
 
 constexpr Kernel fp64() {
     Kernel kernel = kFp32;
@@ -128,6 +128,7 @@ constexpr Kernel fp64() {
     kernel.nr = 16;
     kernel.word_bytes = kernel.input_bytes = kernel.output_bytes = 8;
     kernel.transpose = transpose8_avx2;
+    kernel.store = store_words<double, 16>;
     kernel.multiply = base::multiply<Fp64, 14>;
     return kernel;
 }
@@ -137,7 +138,7 @@ constexpr Kernel fp16() {
     kernel.dtype = DType::fp16;
     kernel.input_bytes = kernel.output_bytes = 2;
     kernel.convert_a = kernel.convert_b = fp16_to_float_avx2;
-    kernel.narrow = float_to_fp16_avx2;
+    kernel.store = store_rows<float, std::uint16_t, 32, float_to_fp16_avx2>;
     return kernel;
 }
 
@@ -145,7 +146,7 @@ constexpr Kernel bf16_widened() {
     Kernel kernel = fp16();
     kernel.dtype = DType::bf16;
     kernel.convert_a = kernel.convert_b = bf16_to_float_avx2;
-    kernel.narrow = float_to_bf16_avx2;
+    kernel.store = store_rows<float, std::uint16_t, 32, float_to_bf16_avx2>;
     return kernel;
 }
 

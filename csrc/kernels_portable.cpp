@@ -8,12 +8,11 @@ namespace {
 constexpr int kMr = 4, kNr = 8;
 
 template <class Word>
-void multiply(std::int64_t words, const void* strip, const void* panel, void* accumulator,
-              std::int64_t row_elements, bool add) {
+void multiply(std::int64_t words, const void* strip, const void* panel, void* sums, bool add) {
     constexpr std::int64_t kChunkWords = kChunkBytes / static_cast<std::int64_t>(sizeof(Word));
     const auto* a = static_cast<const Word*>(strip);
     const auto* b = static_cast<const Word*>(panel);
-    auto* c = static_cast<Word*>(accumulator);
+    auto* out = static_cast<Word*>(sums);
     Word sum[kMr][kNr] = {};
     for (std::int64_t w = 0; w < words; ++w, b += kNr) {
         const Word* column = a + w / kChunkWords * kChunkWords * kMr + w % kChunkWords;
@@ -21,10 +20,8 @@ void multiply(std::int64_t words, const void* strip, const void* panel, void* ac
             for (int j = 0; j < kNr; ++j) sum[i][j] += column[i * kChunkWords] * b[j];
     }
     for (int i = 0; i < kMr; ++i)
-        for (int j = 0; j < kNr; ++j) {
-            Word& out = c[i * row_elements + j];
-            out = add ? out + sum[i][j] : sum[i][j];
-        }
+        for (int j = 0; j < kNr; ++j)
+            out[i * kNr + j] = add ? out[i * kNr + j] + sum[i][j] : sum[i][j];
 }
 
 std::int32_t widen(std::int8_t value) { return value; }
@@ -33,14 +30,16 @@ bool always(const CpuFeatures&) { return true; }
 
 constexpr auto kFromFp16 = convert_each<std::uint16_t, float, fp16_to_float>;
 constexpr auto kFromBf16 = convert_each<std::uint16_t, float, bf16_to_float>;
-constexpr auto kToFp16 = convert_each<float, std::uint16_t, float_to_fp16>;
-constexpr auto kToBf16 = convert_each<float, std::uint16_t, float_to_bf16>;
+constexpr auto kToFp16 =
+    store_rows<float, std::uint16_t, kNr, convert_each<float, std::uint16_t, float_to_fp16>>;
+constexpr auto kToBf16 =
+    store_rows<float, std::uint16_t, kNr, convert_each<float, std::uint16_t, float_to_bf16>>;
 constexpr auto kFromInt8 = convert_each<std::int8_t, std::int32_t, widen>;
 
 template <class Word>
 constexpr Kernel row(DType dtype, int input_bytes, int output_bytes,
                      void (*convert)(const void*, void*, std::int64_t),
-                     void (*narrow)(const void*, void*, std::int64_t)) {
+                     decltype(Kernel::store) store = store_words<Word, kNr>) {
     return {.path = "portable",
             .dtype = dtype,
             .runs_on = always,
@@ -56,15 +55,15 @@ constexpr Kernel row(DType dtype, int input_bytes, int output_bytes,
             .transpose = transpose_each<Word>,
             .sum_panel = nullptr,
             .multiply = multiply<Word>,
-            .narrow = narrow};
+            .store = store};
 }
 
 constexpr Kernel kKernels[] = {
-    row<double>(DType::fp64, 8, 8, nullptr, nullptr),
-    row<float>(DType::fp32, 4, 4, nullptr, nullptr),
+    row<double>(DType::fp64, 8, 8, nullptr),
+    row<float>(DType::fp32, 4, 4, nullptr),
     row<float>(DType::fp16, 2, 2, kFromFp16, kToFp16),
     row<float>(DType::bf16, 2, 2, kFromBf16, kToBf16),
-    row<std::int32_t>(DType::int8, 1, 4, kFromInt8, nullptr),
+    row<std::int32_t>(DType::int8, 1, 4, kFromInt8),
 };
 
 }  // namespace

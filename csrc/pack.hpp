@@ -12,6 +12,10 @@ struct Source {
     std::int64_t k;             // elements of k in this block
 };
 
+// Columns of B handled together for nn, where each stored row gives every panel one word: long
+// enough for the prefetchers, short enough for L1.
+inline constexpr std::int64_t kColumnsAtOnce = 256;
+
 // Bytes of a packed strip or panel of `words` words, a multiple of 64.
 std::int64_t strip_bytes(const Kernel& kernel, std::int64_t words);
 std::int64_t panel_bytes(const Kernel& kernel, std::int64_t words);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "convert.hpp"
 
@@ -13,6 +14,27 @@ void convert_each(const void* from, void* to, std::int64_t count) {
     const auto* in = static_cast<const From*>(from);
     auto* out = static_cast<To*>(to);
     for (std::int64_t i = 0; i < count; ++i) out[i] = convert(in[i]);
+}
+
+// Kernel::store, by a function for `count` elements of one row.
+template <class Sum, class Output, int nr, void (*convert)(const void*, void*, std::int64_t)>
+void store_rows(const void* sums, void* output, std::int64_t row_elements, int rows, int columns) {
+    const auto* in = static_cast<const Sum*>(sums);
+    auto* out = static_cast<Output*>(output);
+    for (int i = 0; i < rows; ++i) convert(in + i * nr, out + i * row_elements, columns);
+}
+
+// Kernel::store where the output is the sums themselves.
+template <class Word, int nr>
+void store_words(const void* sums, void* output, std::int64_t row_elements, int rows,
+                 int columns) {
+    const auto* in = static_cast<const Word*>(sums);
+    auto* out = static_cast<Word*>(output);
+    for (int i = 0; i < rows; ++i)
+        if (columns == nr)
+            std::memcpy(out + i * row_elements, in + i * nr, nr * sizeof(Word));
+        else
+            std::memcpy(out + i * row_elements, in + i * nr, columns * sizeof(Word));
 }
 
 // As Kernel::transpose.

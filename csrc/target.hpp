@@ -22,3 +22,9 @@
 #else
 #define PYMICRO_X86_KERNELS 0
 #endif
+
+#if defined(_MSC_VER)
+#define RESTRICT __restrict
+#else
+#define RESTRICT __restrict__
+#endif

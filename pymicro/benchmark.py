@@ -74,6 +74,7 @@ class Benchmark:
         work: what one call does.
         reference: the expected answer for given inputs, in higher precision; its `check(output)`
             returns the error and the tolerance or raises WrongResult; see `verify`.
+        kernels: column titles and rows of a list of our own kernels, for `--list`.
         defaults: parameter values that suit a device, given its kind and its peak for the dtype.
     """
 
@@ -89,3 +90,4 @@ class Benchmark:
     reference: Callable[[str, Params, dict[str, Any]], Reference]
     defaults: Callable[[str, float | None], Params]
     examples: tuple[str, ...] = ()
+    kernels: Callable[[], tuple[tuple[str, ...], list[tuple[str, ...]]]] | None = None

@@ -20,7 +20,7 @@ from pymicro.errors import PymicroError, Unavailable
 from pymicro.results import Result, Verified
 from pymicro.sampling import Plan, Samples
 from pymicro.telemetry import Telemetry
-from pymicro.workbench import Workbench
+from pymicro.workbench import Problem, Workbench
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def run(
     On a GPU a case may be yielded twice: with its burst first, and again with sustained samples;
     the later one replaces the earlier (`results.latest`).
     """
-    share_s = options.budget_s / max(len(planned), 1)
+    share_s = options.budget_s / max(sum(bool(case.variant) for case in planned), 1)
     problems = itertools.groupby(planned, key=lambda c: (c.dtype, tuple(c.params.items())))
     for _, group in problems:
         ready: list[_Measured] = []
@@ -117,7 +117,9 @@ def _first_look(
     blank = _blank(benchmark, case, options, context)
     prepared = Prepared(lambda: None)
     try:
-        prepared, check = _prepare(benchmark, case, options, context)
+        problem = _problem(benchmark, case, options, context)
+        prepared = backends.backend(case.backend).prepare(case, context.bench.place, problem.arrays)
+        check = _checked(prepared, problem, context)
         blank = replace(
             blank, verified=Verified(**vars(check)), details={**blank.details, **prepared.notes}
         )
@@ -138,26 +140,30 @@ def _first_look(
         return _Measured(case, prepared, _without_time(blank, error))
 
 
-def _prepare(
-    benchmark: Benchmark, case: Case, options: Options, context: Context
-) -> tuple[Prepared, Any]:
-    """The call of a case, after one checked run on poisoned output."""
-    backend = backends.backend(case.backend)
+def _problem(benchmark: Benchmark, case: Case, options: Options, context: Context) -> Problem:
+    """The operands of a case.
+
+    Raises:
+        Unavailable: the backend or the device cannot run it; the reason why.
+    """
     place = context.bench.place
-    reason = backend.why_not(place)
+    reason = backends.backend(case.backend).why_not(place)
     if reason is None and not case.variant:
         reason = f"{case.backend} has no {case.benchmark} for this device."
     if reason is None:
         reason = why_not_dtype(case.dtype, place.kind, place.capability)
     if reason is not None:
         raise Unavailable(reason)
-    problem = context.bench.problem(benchmark, case, options.fill, options.seed)
-    prepared = backend.prepare(case, place, problem.arrays)
+    return context.bench.problem(benchmark, case, options.fill, options.seed)
+
+
+def _checked(prepared: Prepared, problem: Problem, context: Context) -> Any:
+    """One run on poisoned output, compared with the reference."""
     problem.poison()
     context.bench.synchronise()
     prepared.call()
     context.bench.synchronise()
-    return prepared, problem.reference.check(problem.result())
+    return problem.reference.check(problem.result())
 
 
 def why_not_dtype(name: str, kind: str, capability: tuple[int, int] | None) -> str | None:
@@ -206,7 +212,7 @@ def _sustained(
                 plan,
                 interrupted=context.interrupted,
             )
-    except PymicroError as error:
+    except Exception as error:
         yield from (_without_time(m.result, error) for m in chosen)
         return
     for measured, samples in zip(chosen, tracks, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pymicro import driver
@@ -21,6 +22,10 @@ from pymicro.units import binary_bytes
 
 # Left free beside the operands: a library's workspace, the context, other people's surprises.
 _HEADROOM = 1.05
+# Beside the operands, the reference works in slabs of float64 on the host; see `verify`.
+_CHECK_BYTES = 2**29
+# Larger than the last level of most CPUs whose size is not told.
+_UNKNOWN_CACHE_BYTES = 2**26
 
 
 @dataclass
@@ -55,6 +60,7 @@ class Workbench:
         """
         self.place, self.timer = _open(kind, index)
         self._problem: Problem | None = None
+        self._flush: Callable[[], None] | None = None
 
     def problem(self, benchmark: Benchmark, case: Case, fill: str, seed: int) -> Problem:
         """The operands of a case, drawn anew only if the last case had others.
@@ -80,14 +86,7 @@ class Workbench:
         from pymicro import operands
 
         wanted = benchmark.operands(case.dtype, case.params)
-        needed = _bytes_of(wanted)
-        free = free_memory_bytes(self.place.kind)
-        # The host keeps a copy of the inputs and, for checking, of the output.
-        if needed * _HEADROOM > free:
-            raise Unavailable(
-                f"the operands need {binary_bytes(needed)}; {binary_bytes(free)} of memory "
-                "is free on this device."
-            )
+        self._refuse_too_large(_bytes_of(wanted))
         inputs, arrays = {}, {}
         for number, operand in enumerate(wanted):
             dtype = DTYPES[operand.dtype]
@@ -100,6 +99,17 @@ class Workbench:
         output = next(o.name for o in wanted if o.fill == "output")
         reference = benchmark.reference(case.dtype, case.params, inputs)
         return Problem(key, arrays, output, reference)
+
+    def _refuse_too_large(self, needed: int) -> None:
+        # The host keeps a copy of the inputs and, for checking, of the output.
+        for kind, extra in {self.place.kind: 0, "cpu": _CHECK_BYTES}.items():
+            free = free_memory_bytes(kind)
+            if needed * _HEADROOM + extra > free:
+                where = "GPU" if kind == "cuda" else "main"
+                raise Unavailable(
+                    f"the operands need {binary_bytes(needed)}; {binary_bytes(free)} of {where} "
+                    "memory is free."
+                )
 
     def _place(self, host: Any) -> Any:
         if self.place.kind == "cpu":
@@ -119,14 +129,22 @@ class Workbench:
         if self.place.kind == "cuda":
             driver.check(driver.cuda().cuCtxSynchronize())
 
-    def flush(self) -> Callable[[], None] | None:
-        """A call that writes over the device's whole L2; None on a CPU."""
-        if self.place.kind == "cpu":
-            return None
-        gpu = driver.open_gpu(self.place.index)
-        size = 2 * gpu.attribute("L2_CACHE_SIZE")
-        buffer = driver.Buffer((size,), "uint8")
-        return lambda: buffer.fill_bytes(0)
+    def flush(self) -> Callable[[], None]:
+        """A call that writes over twice the last cache level, so that nothing else stays in it."""
+        if self._flush is None:
+            if self.place.kind == "cpu":
+                import numpy as np
+
+                from pymicro.devices.cpu import describe_cpu
+
+                cache_bytes = describe_cpu().last_level_cache_bytes or _UNKNOWN_CACHE_BYTES
+                array = np.empty(2 * cache_bytes, "uint8")
+                self._flush = partial(array.fill, 0)
+            else:
+                gpu = driver.open_gpu(self.place.index)
+                buffer = driver.Buffer((2 * gpu.attribute("L2_CACHE_SIZE"),), "uint8")
+                self._flush = partial(buffer.fill_bytes, 0)
+        return self._flush
 
 
 def _open(kind: str, index: int) -> tuple[Place, Timer]:

@@ -165,3 +165,27 @@ def test_same_seed_same_answer_for_all(bench):
     one = bench.problem(GEMM, case, "normal", 7).arrays["a"].copy()
     bench.release()
     assert np.array_equal(one, bench.problem(GEMM, case, "normal", 7).arrays["a"])
+
+
+def test_what_preparing_changed_is_undone_also_after_a_wrong_result(bench, monkeypatch):
+    torch = pytest.importorskip("torch")
+    backend, before = backends.backend("torch"), torch.get_float32_matmul_precision()
+    right = backend.prepare
+
+    def wrong(case, place, arrays):
+        prepared = right(case, place, arrays)
+        torch.set_float32_matmul_precision("medium")
+        return Prepared(lambda: None, prepared.notes, prepared.close)
+
+    monkeypatch.setattr(backend, "prepare", wrong, raising=False)
+    (result,) = results(bench, ["torch"])
+    assert result.outcome == "failed"
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_cold_runs_flush_the_cache_on_a_cpu_too(bench, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(bench, "flush", lambda: lambda: flushed.append(1))
+    (result,) = results(bench, ["torch"], options=run.Options(cache="cold"))
+    assert result.cache == "cold"
+    assert len(flushed) >= len(result.times_s)

@@ -24,11 +24,38 @@ def command(benchmark: Benchmark) -> click.Command:
     return click.Command(
         benchmark.name,
         callback=callback,
-        params=[*map(options.of_axis, benchmark.axes), *options.common(benchmark)],
+        params=[
+            *map(options.of_axis, benchmark.axes),
+            *options.common(benchmark),
+            *_listing(benchmark),
+        ],
         help=benchmark.summary,
         short_help=benchmark.summary,
         epilog=examples,
     )
+
+
+def _listing(benchmark: Benchmark) -> list[click.Option]:
+    """`--list`, where a benchmark has a table of kernels."""
+    if benchmark.kernels is None:
+        return []
+    kernels = benchmark.kernels
+
+    def show(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+        if not wanted:
+            return
+        from pymicro.report.terminal import Terminal
+
+        titles, rows = kernels()
+        Terminal().table(titles, rows, numbers=())
+        context.exit()
+
+    text = "list our CUDA kernels, and on what each has run, then exit"
+    return [
+        click.Option(
+            ["--list"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text
+        )
+    ]
 
 
 def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from pymicro.results import Finding, Result
+if TYPE_CHECKING:  # Formats are named in --help, which must not load what results need.
+    from pymicro.results import Finding, Result
 
 FORMATS = ("table", "json", "csv", "markdown")
 

@@ -47,6 +47,31 @@ def _defaults(kind: str, peak_ops_per_s: float | None) -> dict[str, int]:
     return {"size": max(within, default=sizes[0])}
 
 
+def _kernels() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    from pymicro.backends.cuda import gemm
+
+    titles = ("path", "dtype", "kernel", "capability", "B", "row bytes", "ran on")
+    return titles, [
+        (
+            row.path,
+            row.dtype,
+            row.name,
+            _span(row.first, row.last),
+            " ".join(row.layouts),
+            f"{row.alignment}",
+            " ".join(row.ran_on) or "not yet run on hardware",
+        )
+        for row in gemm.rows()
+    ]
+
+
+def _span(first: tuple[int, int], last: tuple[int, int] | None) -> str:
+    low = ".".join(map(str, first))
+    if last is None:
+        return f"{low} and newer"
+    return low if last == first else f"{low} to {'.'.join(map(str, last))}"
+
+
 BENCHMARK = Benchmark(
     name="gemm",
     summary="Matrix product C[m,n] = A[m,k] · B: how fast, against what the silicon can do.",
@@ -85,5 +110,7 @@ BENCHMARK = Benchmark(
         "pymicro gemm --dtype fp16,bf16 --size 1k,4k,8k",
         "pymicro gemm --m 4096 --n 768 --k 3072 --backend cuda,torch",
         "pymicro gemm --dtype fp32,tf32 --format json > gemm.json",
+        "pymicro gemm --list",
     ),
+    kernels=_kernels,
 )

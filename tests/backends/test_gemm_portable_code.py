@@ -118,6 +118,8 @@ def named(name):
         ("sm80_tf32_128x128x16", "sm_80", "HMMA.1688"),
         ("sm80_int8_128x128x64", "sm_86", "IMMA.16832"),
         ("sm89_fp8_e4m3_128x128x64", "sm_89", "QMMA.16832"),
+        ("sm80_fp64_128x128x16", "sm_80", "DMMA.8x8x4"),
+        ("sm90_fp64_128x128x16", "sm_90", "DMMA.16x8x8"),
     ],
 )
 def test_products_are_the_instructions_meant(name, arch, opcode, tmp_path):

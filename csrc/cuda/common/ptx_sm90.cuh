@@ -25,6 +25,13 @@ DEVICE bool elect_one() {
   return chosen != 0;
 }
 
+// threadIdx.x read anew: what is computed from it is not kept in registers across a loop.
+DEVICE u32 thread_read_anew() {
+  u32 thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // --- clusters ---------------------------------------------------------------------------------
 
 DEVICE u32 cluster_rank() {

@@ -1,13 +1,13 @@
 // C[m,n] = A[m,k] B[n,k]^T on Hopper: TMA feeds a ring of shared-memory stages, warpgroups multiply
-// them with wgmma, TMA stores C. Persistent: one block per SM walks through its tiles while the
+// them with wgmma. Persistent: one block per SM walks through its tiles while the
 // loads run ahead, so that the next tile's operands arrive during the epilogue.
 //
 // Macros: FORMAT_*; BLOCK_M, BLOCK_N (tile of a block), WARPGROUPS (that multiply, each BLOCK_M /
 // WARPGROUPS rows), INSTRUCTION_N, STAGES; CLUSTER_M, CLUSTER_N (blocks that share operands by
 // multicast); PRODUCER (1: a warpgroup of its own loads; 0: one lane of the first warpgroup does,
-// which leaves its registers to the sums); STORE_BUFFERS (of each warp, 2 KB each); PROMOTE (add
+// which leaves its registers to the sums); PROMOTE (add
 // the tensor core's sums to full-precision ones after every stage); POLICY_A, POLICY_B (L2 hint:
-// evict_first, evict_normal or evict_last); PREFETCH (k steps that loads into the second-level
+// evict_first, evict_normal or evict_last); SERPENTINE (1: every other tile backwards along k); PREFETCH (k steps that loads into the second-level
 // cache run ahead of those into shared memory; 0: none).
 
 #include "common/ptx_sm90.cuh"
@@ -30,6 +30,8 @@
 #define A_BYTES (BLOCK_M * 128)
 #define B_BYTES (BLOCK_N * 128)
 #define STAGE_BYTES (A_BYTES + B_BYTES)
+#define STAGING_BYTES (WARPGROUPS * 4 * WARP_STAGING_BYTES)
+#define BARRIER_BYTES (STAGES * 16)
 
 // Blocks that use what this block loads, and whose loads this block uses.
 #define SHARERS (CLUSTER_M + CLUSTER_N - 1)
@@ -37,14 +39,15 @@
 #define POLICY__(word) policy_##word()
 #define POLICY_(word) POLICY__(word)
 
-// Layout of shared memory: stages, staging of C, then the barriers.
+// Layout of shared memory: stages, staging of C, barriers; behind them the loader's state where a
+// multiplying warp loads.
 struct Ring {
   u32 stages, staging, full, empty;
 
   __device__ __forceinline__ Ring(u32 base) {
-    stages = (base + 1023) & ~1023u;
+    stages = base;
     staging = stages + STAGES * STAGE_BYTES;
-    full = staging + WARPGROUPS * 4 * WARP_STAGING_BYTES;
+    full = staging + STAGING_BYTES;
     empty = full + STAGES * 8;
   }
 };
@@ -62,32 +65,30 @@ struct Position {
 
 // Walks the same pieces as the multiplying warps, ahead of them. Used by one lane.
 struct Loader {
-  const Plan& plan;
-  const Ring& ring;
-  const TensorMap *a, *b;
   Schedule schedule;
   Piece piece;
-  bool more;
+  bool more, backwards;
 
-  __device__ __forceinline__ Loader(const Plan& plan, const Ring& ring, const TensorMap* a,
-                                    const TensorMap* b)
-      : plan(plan), ring(ring), a(a), b(b), schedule(plan) {
+  __device__ __forceinline__ void begin(const Plan& plan) {
+    schedule.begin(plan);
     more = schedule.next(plan, piece);
+    backwards = false;
   }
 
   // Load the next k step into `stage` once everybody has finished with what it held; `parity` is
   // that of the loads into it: 0 for the first.
-  __device__ __forceinline__ void step(u32 stage, u32 parity) {
+  __device__ __forceinline__ void step(const Plan& plan, const Ring& ring, const TensorMap* a,
+                                       const TensorMap* b, u32 stage, u32 parity) {
     if (!more) return;
     barrier_wait(ring.empty + stage * 8, parity ^ 1);
     const u32 full = ring.full + stage * 8;
     const u32 to = ring.stages + stage * STAGE_BYTES;
     barrier_expect(full, STAGE_BYTES);
     const u32 rank = cluster_rank(), rank_m = rank % CLUSTER_M, rank_n = rank / CLUSTER_M;
-    const int x = piece.k * STEP;
+    const int x = (backwards ? plan.k_steps - 1 - piece.k : piece.k) * STEP;
 #if PREFETCH
     if (piece.k + PREFETCH < plan.k_steps) {
-      const int ahead = x + PREFETCH * STEP;
+      const int ahead = x + (backwards ? -PREFETCH : PREFETCH) * STEP;
       tma_prefetch(a, ahead, piece.row + rank_n * (BLOCK_M / CLUSTER_N), POLICY_(POLICY_A));
       tma_prefetch(b, ahead, piece.column + rank_m * (BLOCK_N / CLUSTER_M), POLICY_(POLICY_B));
     }
@@ -97,7 +98,12 @@ struct Loader {
                     POLICY_(POLICY_A));
     load<CLUSTER_M>(to + A_BYTES, b, x, piece.column, BLOCK_N, rank_m,
                     ((1 << CLUSTER_M) - 1) << rank_n * CLUSTER_M, full, POLICY_(POLICY_B));
-    if (++piece.k == piece.k_end) more = schedule.next(plan, piece);
+    if (++piece.k == piece.k_end) {
+      more = schedule.next(plan, piece);
+      // Every other tile from the far end of k: what the last one left in the second-level cache
+      // is then used before it is pushed out.
+      backwards = SERPENTINE && !backwards && piece.k_end - piece.k == plan.k_steps;
+    }
   }
 
  private:
@@ -152,10 +158,35 @@ DEVICE void multiply(Sums& sums, u64 a, u64 b, u32 add) {
   wgmma_commit();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+#if PROMOTE
+DEVICE void clear(Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < SUMS; ++i) sums[0][i] = 0;
+}
+
+DEVICE void add(Sums& sums, const Sums& more) {
+#pragma unroll
+  for (int i = 0; i < SUMS; ++i) sums[0][i] += more[0][i];
+}
+#endif
+
+#if LATE_STORE
+static_assert(SLABS == 1 && OUTPUT_BYTES == 2, "registers for one slab of rounded results");
+
+// Store the slices of an earlier tile, each after one more `step` of the present one.
+template <int slice, class Step>
+DEVICE void store_late(const Stored* slab, const TensorMap* c, int row, int column, u32 staging,
+                       const Step& step) {
+  step();
+  if (column >= 0) store_slice<slice>(slab, c, row, column, staging);
+  if constexpr (slice + 1 < SLICES) store_late<slice + 1>(slab, c, row, column, staging, step);
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     gemm_sm90(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
               const __grid_constant__ TensorMap c, const __grid_constant__ Plan plan) {
-  extern __shared__ char shared[];
+  extern __shared__ __align__(1024) char shared[];  // The swizzle counts from multiples of 1024.
   const Ring ring(shared_address(shared));
   const u32 warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
 
@@ -178,19 +209,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
 #if PRODUCER
   if (warp >= WARPGROUPS * 4) {
-    give_registers<PRODUCER_REGISTERS>();
+    if (RESIDENT == 1) give_registers<PRODUCER_REGISTERS>();
     if (warp == WARPGROUPS * 4 && elect_one()) {
-      Loader loader(plan, ring, &a, &b);
-      for (Position at; loader.more; at.advance()) loader.step(at.stage, at.parity);
+      Loader loader;
+      loader.begin(plan);
+      for (Position at; loader.more; at.advance())
+        loader.step(plan, ring, &a, &b, at.stage, at.parity);
     }
     __syncwarp();
   } else {
-    take_registers<CONSUMER_REGISTERS>();
+    if (RESIDENT == 1) take_registers<CONSUMER_REGISTERS>();
 #else
   {
-    Loader loader(plan, ring, &a, &b);
-    if (warp == 0 && elect_one())
-      for (u32 stage = 0; stage < STAGES - 1; ++stage) loader.step(stage, 0);
+    // In shared memory: every thread's registers would hold it, and the sums need them.
+    Loader& loader = *(Loader*)(shared + STAGES * STAGE_BYTES + STAGING_BYTES + BARRIER_BYTES);
+    if (warp == 0 && elect_one()) {
+      loader.begin(plan);
+      for (u32 stage = 0; stage < STAGES - 1; ++stage) loader.step(plan, ring, &a, &b, stage, 0);
+    }
     __syncwarp();
 #endif
     const u32 warpgroup = warp / 4;
@@ -200,39 +236,55 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const Release release(ring);
     Position at;
     Piece piece;
-    for (Schedule schedule(plan); schedule.next(plan, piece);) {
+    Schedule schedule;
+    schedule.begin(plan);
+#if LATE_STORE
+    Stored late[SLAB_WORDS];
+    int late_row = 0, late_column = -1;  // -1: nothing to store
+#endif
+    const u32 staging = ring.staging + warp * WARP_STAGING_BYTES;
+    while (schedule.next(plan, piece)) {
       Sums sums;
+      const int warp_row = piece.row + slab_row + warp % 4 * 16;
       const bool inside = piece.row + slab_row < plan.m && piece.column < plan.n;
       const int begin = piece.k;
-#if PROMOTE
-#pragma unroll
-      for (int i = 0; i < SUMS; ++i) sums[0][i] = 0;
-#endif
-      for (int k = begin; k < piece.k_end; ++k) {
+      int k = begin;
+      const auto step = [&] {
         barrier_wait(ring.full + at.stage * 8, at.parity);
         const u64 offset = at.stage * (STAGE_BYTES / 16);
-#if PROMOTE
-        Sums fresh;
-        multiply(fresh, first_a + offset, first_b + offset, 0);
-        wgmma_wait<0>();
-        release(at.stage);
-#pragma unroll
-        for (int i = 0; i < SUMS; ++i) sums[0][i] += fresh[0][i];
-#else
         const u32 previous = at.stage == 0 ? STAGES - 1 : at.stage - 1;
         if (inside) multiply(sums, first_a + offset, first_b + offset, k != begin);
         wgmma_wait<1>();
         if (k != begin) release(previous);
-#endif
 #if !PRODUCER
         // One step behind: its last readers are ahead of this warpgroup's products under way.
         if (warp == 0 && elect_one())
-          loader.step(previous, at.stage == 0 ? at.parity : at.parity ^ 1);
+          loader.step(plan, ring, &a, &b, previous, at.stage == 0 ? at.parity : at.parity ^ 1);
         __syncwarp();
 #endif
         at.advance();
+        ++k;
+      };
+#if PROMOTE
+      clear(sums);
+      for (; k < piece.k_end; ++k, at.advance()) {
+        barrier_wait(ring.full + at.stage * 8, at.parity);
+        const u64 offset = at.stage * (STAGE_BYTES / 16);
+        Sums fresh;
+        multiply(fresh, first_a + offset, first_b + offset, 0);
+        wgmma_wait<0>();
+        release(at.stage);
+        add(sums, fresh);
       }
-#if !PROMOTE
+#else
+#if LATE_STORE
+      // The tensor cores are busy with this tile while the last one goes out.
+      store_late<0>(late, &c, late_row, late_column, staging, [&] {
+        if (k < piece.k_end) step();
+      });
+      late_column = -1;
+#endif
+      while (k < piece.k_end) step();
       wgmma_wait<0>();
       release(at.stage == 0 ? STAGES - 1 : at.stage - 1);
 #endif
@@ -243,11 +295,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       }
       if (piece.k_end != plan.k_steps)
         add_partials(plan, schedule.position - piece.k_end + plan.k_steps, sums[0], warpgroup);
+#if LATE_STORE
+      round_slab(late, sums[0]);
+      late_row = warp_row;
+      late_column = piece.column;
+#else
 #pragma unroll
-      for (int slab = 0; slab < SLABS; ++slab)
-        store_slab(sums[slab], &c, piece.row + slab_row + slab * 64 + warp % 4 * 16, piece.column,
-                   ring.staging + warp * WARP_STAGING_BYTES, policy_evict_first());
+      for (int slab = 0; slab < SLABS; ++slab) {
+        Stored stored[SLAB_WORDS];
+        round_slab(stored, sums[slab]);
+        store_slab(stored, &c, warp_row + slab * 64, piece.column, staging);
+      }
+#endif
     }
+#if LATE_STORE
+    if (late_column >= 0) store_slab(late, &c, late_row, late_column, staging);
+#endif
     tma_store_wait_read<0>();
   }
   // No block may leave while another can still arrive on its barriers.

@@ -1,7 +1,7 @@
-// From accumulators to C: adding up the partial sums of tiles cut along k, rounding, and the way
-// through shared memory that lets TMA write whole 128-byte lines and clip at the edges of C.
+// From accumulators to C: rounding, the way through shared memory that lets TMA write whole lines
+// and clip at the edges of C, and adding up the partial sums of tiles cut along k.
 //
-// Each warp stores its own 16 rows, 128 bytes of columns at a time, through its own staging
+// Each warp stores its own 16 rows, 128 bytes of columns at a time, through its own two staging
 // buffers, so no warp waits for another. In a wgmma result of 64 rows, lane l of warp w holds in
 // registers 4j..4j+3 rows 16w + l/4 and + 8 (two registers each), columns 8j + 2(l%4) and + 1.
 
@@ -12,73 +12,79 @@
 #endif
 #define SLICE_COLUMNS (128 / OUTPUT_BYTES)
 #define SLICES (BLOCK_N / SLICE_COLUMNS)
-static_assert(BLOCK_N % SLICE_COLUMNS == 0 && SLICES % STORE_BUFFERS == 0, "buffers in turn");
+static_assert(BLOCK_N % SLICE_COLUMNS == 0, "a tile is stored in whole lines");
 #define SLICE_BYTES (16 * 128)
-#define WARP_STAGING_BYTES (STORE_BUFFERS * SLICE_BYTES)
+#define WARP_STAGING_BYTES (2 * SLICE_BYTES)
 
-DEVICE u32 rounded_pair(float low, float high) {
-  u32 pair;
-#ifdef FORMAT_FP16
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-#else
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-#endif
-  return pair;
-}
-
-// Sixteen rows x 128 bytes of one warp into `staging`, in the 128-byte swizzle (16-byte chunk
-// index XOR row modulo 8), which also keeps the banks apart.
-DEVICE void stage_slice(u32 staging, const Accumulator* sums) {
-  const int lane = threadIdx.x % 32;
+// What a thread stores of one slab of 64 rows: words of two 16-bit values, or the sums themselves.
 #if OUTPUT_BYTES == 2
-  const int row = lane % 16;
-#pragma unroll
-  for (int j = 0; j < 8; j += 2) {
-    const Accumulator* s = sums + 4 * j;
-    const u32 chunk = (j + lane / 16) ^ (row % 8);
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                     staging + row * 128 + chunk * 16),
-                 "r"(rounded_pair(s[0], s[1])), "r"(rounded_pair(s[2], s[3])),
-                 "r"(rounded_pair(s[4], s[5])), "r"(rounded_pair(s[6], s[7]))
-                 : "memory");
-  }
+typedef u32 Stored;
 #else
-  // Odd rows take the pieces in another order: otherwise rows 2i and 2i+1 meet in the same banks.
-  const int row = lane / 4;
-  const bool odd = row % 2;
+typedef Accumulator Stored;
+#endif
+#define SLAB_WORDS (BLOCK_N / 2 * OUTPUT_BYTES / 4)
+#define SLICE_WORDS (SLAB_WORDS / SLICES)
+
+DEVICE void round_slab(Stored* stored, const Accumulator* sums) {
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Accumulator first = odd ? sums[4 * (j ^ 2) + 2 * half] : sums[4 * j + 2 * half];
-      const Accumulator second =
-          odd ? sums[4 * (j ^ 2) + 2 * half + 1] : sums[4 * j + 2 * half + 1];
-      const int piece = odd ? j ^ 2 : j;
-      const u32 chunk = (2 * piece + lane % 4 / 2) ^ row;
-      const u32 to = staging + (row + 8 * half) * 128 + chunk * 16 + lane % 2 * 8;
-      asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), SUM(first), SUM(second)
-                   : "memory");
-    }
+  for (int i = 0; i < SLAB_WORDS; ++i) {
+#if defined(FORMAT_FP16)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(stored[i]) : "f"(sums[2 * i + 1]), "f"(sums[2 * i]));
+#elif OUTPUT_BYTES == 2
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(stored[i]) : "f"(sums[2 * i + 1]), "f"(sums[2 * i]));
+#else
+    stored[i] = sums[i];
+#endif
   }
+}
+
+// Sixteen rows x 128 bytes of one warp into `staging`, in the 128-byte swizzle: 16-byte chunk
+// index XOR row modulo 8. Numbers of pieces are XORed in as constants.
+DEVICE void stage_slice(u32 staging, const Stored* words) {
+  const u32 lane = thread_read_anew() % 32;
+#if OUTPUT_BYTES == 2
+  const u32 row = lane % 16;
+  const u32 first = staging + row * 128 + ((lane / 16) ^ (row % 8)) * 16;
+#pragma unroll
+  for (int j = 0; j < 8; j += 2)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                     first ^ (j * 16)),
+                 "r"(words[2 * j]), "r"(words[2 * j + 1]), "r"(words[2 * j + 2]),
+                 "r"(words[2 * j + 3])
+                 : "memory");
+#else
+  const u32 row = lane / 4;
+  const u32 first = staging + row * 128 + ((lane % 4 / 2) ^ row) * 16 + lane % 2 * 8;
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"((first ^ (j * 32)) + half * 1024),
+                   SUM(words[4 * j + 2 * half]), SUM(words[4 * j + 2 * half + 1])
+                   : "memory");
 #endif
 }
 
-// One slab: 64 rows of the warpgroup, of which this warp stores rows `row` to `row` + 15.
-DEVICE void store_slab(const Accumulator* sums, const TensorMap* c, int row, int column,
-                       u32 staging, u64 policy) {
-#pragma unroll
-  for (int slice = 0; slice < SLICES; ++slice) {
-    const u32 here = staging + slice % STORE_BUFFERS * SLICE_BYTES;
-    if (elect_one()) tma_store_wait_read<STORE_BUFFERS - 1>();
-    __syncwarp();
-    stage_slice(here, sums + slice * SLICE_COLUMNS / 2);
-    fence_async_proxy();
-    __syncwarp();
-    if (elect_one()) {  // The same lane each time: it waits for its own stores.
-      tma_store(c, column + slice * SLICE_COLUMNS, row, here, policy);
-      tma_store_commit();
-    }
+// Slice `slice` of a slab to memory; `row`, `column` are those of the warp's first element in it.
+template <int slice>
+DEVICE void store_slice(const Stored* slab, const TensorMap* c, int row, int column, u32 staging) {
+  const u32 here = staging + slice % 2 * SLICE_BYTES;
+  // The buffer of two stores ago; of the last one where an odd count brings it round at once.
+  if (elect_one()) tma_store_wait_read<(slice == 0 && SLICES % 2) ? 0 : 1>();
+  __syncwarp();
+  stage_slice(here, slab + slice * SLICE_WORDS);
+  fence_async_proxy();
+  __syncwarp();
+  if (elect_one()) {  // The same lane each time: it waits for its own stores.
+    tma_store(c, column + slice * SLICE_COLUMNS, row, here, policy_evict_first());
+    tma_store_commit();
   }
+}
+
+template <int slice = 0>
+DEVICE void store_slab(const Stored* slab, const TensorMap* c, int row, int column, u32 staging) {
+  store_slice<slice>(slab, c, row, column, staging);
+  if constexpr (slice + 1 < SLICES) store_slab<slice + 1>(slab, c, row, column, staging);
 }
 
 // --- tiles cut along k ------------------------------------------------------------------------

@@ -25,7 +25,7 @@ struct Piece {
 struct Schedule {
   int tile, position;  // next whole tile; next step of this cluster's share of the tail
 
-  __device__ __forceinline__ Schedule(const Plan& plan) {
+  __device__ __forceinline__ void begin(const Plan& plan) {
     tile = (int)cluster_index();
     position = tile * plan.share;
   }

@@ -133,8 +133,73 @@ def _sm80() -> Iterator[GemmKernel]:
                     )  # fmt: skip
 
 
-ROWS: tuple[GemmKernel, ...] = (*_simt(), *_sm75(), *_sm80())
-PATHS = ("sm89", "sm80", "sm75", "simt")  # tried in this order
+def _sgemm(layout: str, stages: int, part_k: int) -> GemmKernel:
+    """fp32 without tensor cores, fed by `cp.async`."""
+    shared_bytes = stages * 32 * 388 * 4
+    return GemmKernel(
+        path="sm80",
+        dtype="fp32",
+        source="gemm/sgemm.cu",
+        entry="gemm_sgemm",
+        tile=(128, 256, 32),
+        threads=256,
+        first=(8, 0),
+        variant="" if layout == "nt" else "nn",
+        defines=(
+            ("LAYOUT_NN", int(layout == "nn")),
+            ("STAGES", stages),
+            ("PART_K", part_k),
+            ("SHARED_BYTES", shared_bytes),
+        ),
+        shared_bytes=shared_bytes,
+        layouts=(layout,),
+        alignment=4 if layout == "nt" else 16,
+    )
+
+
+def _dgemm(
+    layout: str, alignment: int, product_k: int, stages: int, last: Capability | None
+) -> GemmKernel:
+    """fp64 on tensor cores; `product_k` 4 takes the instructions of sm_80."""
+    panel_b = 16 * (128 * 8 + 16) if layout == "nn" else 128 * 128
+    shared_bytes = stages * (128 * 128 + panel_b)
+    hopper = product_k > 4
+    few = "3stages" if stages == 3 else ""
+    any_rows = "any" if alignment == 8 else ""
+    return GemmKernel(
+        path="sm90" if hopper else "sm80",
+        dtype="fp64",
+        source="gemm/dgemm.cu",
+        entry="gemm_dgemm",
+        tile=(128, 128, 16),
+        threads=256,
+        first=(9, 0) if hopper else (8, 0),
+        last=last,
+        variant="-".join(filter(None, ("" if layout == "nt" else "nn", few, any_rows))),
+        defines=(
+            ("LAYOUT_NN", int(layout == "nn")),
+            ("STAGES", stages),
+            ("PRODUCT_K", product_k),
+            ("COPY_BYTES", alignment),
+            ("SHARED_BYTES", shared_bytes),
+        ),
+        shared_bytes=shared_bytes,
+        layouts=(layout,),
+        alignment=alignment,
+    )
+
+
+def _dense_fp() -> Iterator[GemmKernel]:
+    for layout in LAYOUTS:
+        yield _sgemm(layout, stages=2, part_k=16)
+        for alignment in (16, 8):
+            yield _dgemm(layout, alignment, product_k=8, stages=6, last=(9, 0))
+            yield _dgemm(layout, alignment, product_k=4, stages=5, last=(8, 0))
+            yield _dgemm(layout, alignment, product_k=4, stages=3, last=None)
+
+
+ROWS: tuple[GemmKernel, ...] = (*_simt(), *_sm75(), *_sm80(), *_dense_fp())
+PATHS = ("sm90", "sm89", "sm80", "sm75", "simt")  # tried in this order
 
 
 def choose(
@@ -168,10 +233,16 @@ def choose(
             f"m={m} n={n} k={k} on compute capability {capability[0]}.{capability[1]}."
         )
 
-    def preference(row: GemmKernel) -> tuple[int, int, bool, int]:
+    def preference(row: GemmKernel) -> tuple[int, int, bool, int, int]:
         area = row.tile[0] * row.tile[1]
         enough = blocks(row, m, n) >= ENOUGH_BLOCKS
-        return -PATHS.index(row.path), row.alignment, enough, area if enough else -area
+        return (
+            -PATHS.index(row.path),
+            row.alignment,
+            enough,
+            area if enough else -area,
+            row.shared_bytes,
+        )
 
     return max(able, key=preference)
 

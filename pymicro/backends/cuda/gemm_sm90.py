@@ -16,6 +16,8 @@ from pymicro.dtypes import DTYPES
 SPAN_BYTES = 128  # k of one stage: the span of the TMA swizzle
 _SLICE_BYTES = 16 * SPAN_BYTES  # what one warp stores to C at a time
 _BARRIER_BYTES = 16  # per stage: full and empty
+_LOADER_BYTES = 64
+PROMOTION = "L2_256B"
 _FORMATS = {"fp16": "FP16", "bf16": "BF16", "fp8_e4m3": "E4M3", "int8": "INT8", "tf32": "TF32"}
 
 
@@ -44,11 +46,13 @@ def row(
     cluster: tuple[int, int] = (2, 1),
     instruction_n: int | None = None,
     producer: bool = True,
-    store_buffers: int = 2,
     promote: bool = False,
     policies: tuple[str, str] = ("evict_normal", "evict_normal"),
     variant: str = "",
     prefetch: int = 0,
+    serpentine: bool = True,
+    late_store: bool = False,
+    resident: int = 1,
     ran_on: tuple[str, ...] = (),
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
@@ -67,9 +71,11 @@ def row(
         ("PRODUCER", int(producer)),
         ("PRODUCER_REGISTERS", registers[0]),
         ("CONSUMER_REGISTERS", registers[1]),
-        ("STORE_BUFFERS", store_buffers),
         ("PROMOTE", int(promote)),
         ("PREFETCH", prefetch),
+        ("SERPENTINE", int(serpentine)),
+        ("LATE_STORE", int(late_store)),
+        ("RESIDENT", resident),
         ("POLICY_A", policies[0]),
         ("POLICY_B", policies[1]),
     )
@@ -81,9 +87,9 @@ def row(
         defines=defines,
         tile=(*block, SPAN_BYTES // DTYPES[dtype].itemsize_bytes),
         threads=(warpgroups + producer) * 128,
-        shared_bytes=1024
-        + stages * (sum(block) * SPAN_BYTES + _BARRIER_BYTES)
-        + warpgroups * 4 * store_buffers * _SLICE_BYTES,
+        shared_bytes=stages * (sum(block) * SPAN_BYTES + _BARRIER_BYTES)
+        + warpgroups * 4 * 2 * _SLICE_BYTES
+        + _LOADER_BYTES,
         cluster=(cluster[0] * cluster[1], 1, 1),
         first=(9, 0),
         last=(9, 0),
@@ -95,9 +101,17 @@ def row(
     )
 
 
+_H200 = ("h200_sxm_141gb",)
+# The first row of a format serves large products, the second those too small to fill the chip.
 ROWS: tuple[GemmKernel, ...] = (
-    row("bf16", (128, 256), 2, 4),
-    row("fp16", (128, 256), 2, 4),
+    row("bf16", (128, 256), 2, 4, ran_on=_H200),
+    row("bf16", (64, 128), 1, 8, ran_on=_H200),
+    row("fp16", (128, 256), 2, 4, ran_on=_H200),
+    row("fp16", (64, 128), 1, 8, ran_on=_H200),
+    row("fp8_e4m3", (128, 256), 2, 4, ran_on=_H200),
+    row("fp8_e4m3", (128, 128), 2, 4, promote=True, variant="promoted", ran_on=_H200),
+    row("int8", (128, 256), 2, 4, ran_on=_H200),
+    row("tf32", (128, 256), 2, 4, ran_on=_H200),
 )
 
 
@@ -121,7 +135,7 @@ def plan(
     tiles = rows * columns
     cut = tiles % clusters
     share = math.ceil(cut * k_steps / clusters)
-    if cut == 0 or k_steps - share < _CUT_COST_STEPS:
+    if cut > _MOST_CUT * clusters or k_steps - share < _CUT_COST_STEPS:
         cut = share = 0
     chosen = Plan(m=m, n=n, k_steps=k_steps, rows=rows, columns=columns)
     chosen.group = group or panel_rows(kernel, m, k)
@@ -132,6 +146,7 @@ def plan(
 
 
 _CUT_COST_STEPS = 24
+_MOST_CUT = 0.55  # of the clusters; shares of more than half a tile read the same operands at odds
 _PANEL_BYTES = 34 * 2**20  # of A that stays in the second-level cache while B streams past
 
 
@@ -215,7 +230,7 @@ def _work_space(kernel: GemmKernel, chosen: Plan, launched: int) -> driver.Buffe
 def tensor_maps(
     kernel: GemmKernel, a_ptr: int, b_ptr: int, c_ptr: int, m: int, n: int, k: int
 ) -> tuple[driver.TensorMap, driver.TensorMap, driver.TensorMap]:
-    """Descriptors of A, B and C with the boxes that the kernel loads and stores."""
+    """Descriptors of A, B and C with the boxes that one block loads and one warp stores."""
     block_m, block_n, step = kernel.tile
     dtype = DTYPES[kernel.dtype]
     out_bytes = DTYPES[dtype.output].itemsize_bytes
@@ -253,16 +268,24 @@ def _map(dtype: str, ptr: int, rows: int, columns: int, box: tuple[int, int]) ->
                 [u32(1), u32(1)],
                 cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
                 cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-                cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                getattr(cuda.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{PROMOTION}"),
                 cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )
         )
     )
 
 
-def choose(m: int, n: int, k: int, dtype: str, sm_count: int) -> GemmKernel | None:
+def choose(
+    m: int, n: int, k: int, dtype: str, sm_count: int, variant: str = ""
+) -> GemmKernel | None:
     """The row for a problem with B as n×k; None where no row serves it."""
     itemsizes = DTYPES[dtype].itemsize_bytes, DTYPES[DTYPES[dtype].output].itemsize_bytes
     if k * itemsizes[0] % 16 or n * itemsizes[1] % 16:
         return None
-    return next((r for r in ROWS if r.dtype == dtype and not r.variant), None)
+    able = [r for r in ROWS if r.dtype == dtype and r.variant == variant]
+
+    def tiles(row: GemmKernel) -> int:
+        return math.ceil(m / row.tile[0]) * math.ceil(n / row.tile[1])
+
+    full = (r for r in able if tiles(r) >= sm_count)
+    return next(full, able[-1] if able else None)
