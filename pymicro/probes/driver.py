@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pymicro.devices.mask import parse_mask
 from pymicro.environment.host import is_container
+from pymicro.probes.child import Report
 from pymicro.probes.evidence import MASK, Evidence
 from pymicro.results.findings import Finding
 from pymicro.software import stacks
@@ -191,7 +192,7 @@ def libraries_against_driver(e: Evidence) -> Iterator[Finding]:
     limit = e.driver_cuda
     if limit is None:
         return
-    needed = {n: v for n, v in built_with(e).items() if v[0] > limit[0]}
+    needed = {n: v for n, v in built_with(e.libraries).items() if v[0] > limit[0]}
     if needed:
         first = stacks.load().driver_for(max(needed.values()))
         listed = ", ".join(f"{n} ({dotted(v)})" for n, v in sorted(needed.items()))
@@ -204,10 +205,10 @@ def libraries_against_driver(e: Evidence) -> Iterator[Finding]:
         )
 
 
-def built_with(e: Evidence) -> dict[str, Version]:
+def built_with(reports: Mapping[str, Report]) -> dict[str, Version]:
     """The CUDA version that each installed library carries."""
     found: dict[str, Version | None] = {}
-    for name, report in e.libraries.items():
+    for name, report in reports.items():
         told = report.facts.get("cuda")
         found[name] = parse(told) if isinstance(told, str) else of_cuda(told)
     return {name: version for name, version in found.items() if version is not None}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from pymicro.devices.here import install_line
 from pymicro.probes.child import Report
+from pymicro.probes.driver import built_with
 from pymicro.probes.evidence import Evidence
 from pymicro.probes.quote import quote
 from pymicro.results.findings import Finding, Severity
@@ -86,7 +87,7 @@ def _broken(e: Evidence, name: str, report: Report) -> Finding:
         _severity(e, report),
         f"{title} {what} (details: {how})",
         "its cases will be skipped with this reason",
-        _missing_library(report.how) + _REINSTALL[name],
+        _advice(e, name, report),
     )
 
 
@@ -98,6 +99,13 @@ def _severity(e: Evidence, report: Report) -> Severity:
     if e.devices:
         return "error"
     return "warning" if report.step in ("import", "start") else "info"
+
+
+def _advice(e: Evidence, name: str, report: Report) -> str:
+    built = built_with(e.libraries).get(name)
+    if built is not None and e.driver_cuda is not None and built[0] > e.driver_cuda[0]:
+        return f"the driver is too old for its CUDA {dotted(built)}: see that finding"
+    return _missing_library(report.how) + _REINSTALL[name]
 
 
 def _missing_library(said: str) -> str:

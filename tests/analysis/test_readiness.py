@@ -176,6 +176,28 @@ def test_libraries_that_are_absent_have_no_row():
     assert (row.kind, row.evidence) == ("impossible", "binary")
 
 
+CRASHED = Report("crash", "import", "SIGSEGV", {"installed": True})
+
+
+def test_a_library_that_fails_here_is_no_native_one():
+    """Its list of architectures may be perfect; a crash before it told a version counts too."""
+    failed = Report("error", "run an empty kernel", "x", {"version": "14.2.0", "nvrtc": [13, 0]})
+    result = for_machine(H200, installed(cupy=failed, torch=CRASHED))
+    assert kinds(result)["cupy"] == kinds(result)["torch"] == "impossible"
+    lines = gate.failures(gate.parse_requirements("native"), gate.Node(result))
+    assert "cupy" in lines[0]
+    assert "torch" in lines[0]
+
+
+def test_a_driver_older_than_the_libraries():
+    found = installed()
+    old = Installed(found.libraries, found.assemblers, "535.54.03", (12, 2), is_here=True)
+    row = for_machine(H200, old).rows[0]
+    assert (row.layer, row.kind) == ("driver", "impossible")
+    assert "torch (13.0)" in row.seen
+    assert row.do == "install driver 580 or newer"
+
+
 def node(**values):
     defaults = {"driver": (580, 95, 5), "driver_cuda": (13, 0), "link": (5, 16)}
     told = for_machine(H200, values.pop("installed", installed()))

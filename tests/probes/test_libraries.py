@@ -141,6 +141,14 @@ def test_advice_is_ours_and_theirs_is_a_detail(fake_modules, scripted):
     assert "numba-cuda[cu13]" in broken.do
 
 
+def test_where_the_driver_is_too_old_reinstalling_is_no_advice(scripted):
+    facts = {"installed": True, "cuda": 13020}
+    report = Report("error", "compile an empty kernel", "CUDARuntimeError: insufficient", facts)
+    e = scripted.evidence(cupy=report, driver=scripted.driver(cuda=12020))
+    found = {f.code: f for f in libraries.libraries(e)}
+    assert found["cupy-cannot-compile"].do.startswith("the driver is too old for its CUDA 13.2")
+
+
 def test_without_a_gpu_compiling_for_one_is_no_error(scripted):
     report = Report("error", "compile an empty kernel", "ImportError: x", {"installed": True})
     e = scripted.evidence(numba=report, driver=scripted.driver(devices=()))

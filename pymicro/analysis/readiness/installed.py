@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pymicro import probes
 from pymicro.analysis.readiness.rows import (
@@ -17,9 +17,12 @@ from pymicro.analysis.readiness.rows import (
 )
 from pymicro.devices.spec import DeviceSpec
 from pymicro.probes.child import Report
+from pymicro.probes.driver import built_with
 from pymicro.software import faults, stacks
 from pymicro.software.codes import Arch, Capability, best_code, parse_archs
 from pymicro.software.versions import Version, dotted, of_cuda, parse
+
+_DOCTOR = "`pymicro doctor` says why and what to do"
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,30 @@ def installed(e: probes.Evidence, is_here: bool) -> Installed:
 def for_machine(spec: DeviceSpec, found: Installed) -> Readiness:
     """What the software that is installed carries for a chip."""
     rows = [row for layer in _FROM_PROBES for row in layer(spec.capability, found)]
+    rows = [_as_it_ran(row, found) for row in rows] + list(_without_version(rows, found))
     software = {name: version for name, version in _versions(found).items() if version is not None}
     kinds = frozenset(row.kind for row in rows)
     known = faults.known_faults(spec.key, spec.capability, software, kinds)
     return Readiness(spec.name, spec.key, spec.capability, tuple(rows), known)
+
+
+def _as_it_ran(row: Row, found: Installed) -> Row:
+    """What a library carries counts for nothing on a chip where its empty kernel failed."""
+    report = found.libraries.get(row.layer)
+    if not found.is_here or report is None or report.is_ok:
+        return row
+    seen = f"{row.seen}, but here it fails at: {report.step}"
+    return replace(row, kind="impossible", evidence="probe", seen=seen, do=_DOCTOR)
+
+
+def _without_version(rows: list[Row], found: Installed) -> Iterator[Row]:
+    """Libraries that did not live to tell their version; leaving them out would hide them."""
+    told = {row.layer for row in rows}
+    for name, report in found.libraries.items():
+        if report.is_installed and not report.is_ok and name not in told:
+            seen = f"ends in {report.ended} at: {report.step}"
+            version = str(report.facts.get("version", "unknown"))
+            yield Row(name, version, "impossible", "probe", seen, _DOCTOR)
 
 
 def _versions(found: Installed) -> dict[str, Version | None]:
@@ -65,9 +88,18 @@ def _versions(found: Installed) -> dict[str, Version | None]:
 
 
 def _installed_driver(capability: Capability, found: Installed) -> Iterator[Row]:
-    if found.is_here and found.driver_cuda is not None:
-        seen = f"serves CUDA up to {dotted(found.driver_cuda)}"
-        yield Row("driver", found.driver or "unknown", "native", "probe", seen)
+    if not found.is_here or found.driver_cuda is None:
+        return
+    limit = found.driver_cuda
+    seen, version = f"serves CUDA up to {dotted(limit)}", found.driver or "unknown"
+    newer = {n: v for n, v in built_with(found.libraries).items() if v[0] > limit[0]}
+    if not newer:
+        yield Row("driver", version, "native", "probe", seen)
+        return
+    needed = stacks.load().driver_for(max(newer.values()))
+    seen += f"; older than {', '.join(f'{n} ({dotted(v)})' for n, v in newer.items())} need"
+    do = f"install driver {dotted(needed)} or newer"
+    yield Row("driver", version, "impossible", "probe", seen, do)
 
 
 def _installed_nvrtc(capability: Capability, found: Installed) -> Iterator[Row]:
