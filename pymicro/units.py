@@ -115,18 +115,21 @@ def _whole(value: float, word: str, name: str) -> int:
 
 
 def si(value: float, unit: str, digits: int = 4) -> str:
-    """Format with an SI prefix and `digits` significant digits: `655.2 TFLOP/s`, `3.352 TB/s`."""
+    """Format with an SI prefix and `digits` significant digits: `655.2 TFLOP/s`, `3.352 TB/s`.
+
+    Tera is the largest prefix, as in the field's tables: `1979 TFLOP/s`.
+    """
     if not math.isfinite(value):
         return f"{value} {unit}"
     if value == 0:
         return f"0 {unit}"
-    power = min(max(math.floor(math.log10(abs(value)) / 3), -5), 6)
+    power = min(max(math.floor(math.log10(abs(value)) / 3), -5), 4)
     # Rounding may carry into the next prefix: 999.99 k is 1.000 M.
     scaled = float(f"{value / 1000.0**power:.{digits}g}")
-    if abs(scaled) >= 1000 and power < 6:
+    if abs(scaled) >= 1000 and power < 4:
         power, scaled = power + 1, scaled / 1000
     decimals = max(digits - 1 - math.floor(math.log10(abs(scaled))), 0) if scaled else 0
-    prefix = ["f", "p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E"][power + 5]
+    prefix = ["f", "p", "n", "µ", "m", "", "k", "M", "G", "T"][power + 5]
     return f"{scaled:.{decimals}f} {prefix}{unit}"
 
 

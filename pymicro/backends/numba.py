@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib.metadata import version
 from typing import Any
 
@@ -38,7 +39,10 @@ class NumbaBackend(ScriptedBackend):
             import_library("numba").set_num_threads(case.params["threads"])
             return super().prepare(case, place, arrays)
         try:
-            return super().prepare(case, place, arrays)
+            with warnings.catch_warnings():
+                # Small grids are what was asked for; Numba warns that they are small.
+                warnings.simplefilter("ignore")
+                return super().prepare(case, place, arrays)
         except (AttributeError, ImportError) as error:
             # Numba loads most of itself when it first compiles, and breaks there when it is older
             # than the numpy beside it.

@@ -30,16 +30,21 @@ class Column:
 
 
 def rows(results: Sequence[Result]) -> list[Row]:
-    """One row a result; the fastest vendor library on the same problem is everyone's yardstick."""
+    """One row a result, with the yardstick of its problem: the fastest vendor library, among
+    those that took turns under lasting load if any did."""
     vendors: dict[object, Result] = {}
     for result in results:
         if result.details.get("is_vendor") and result.outcome == "ok":
             best = vendors.get(problem(result))
-            if best is None or _seconds(result) < _seconds(best):
+            if best is None or _as_yardstick(result) < _as_yardstick(best):
                 vendors[problem(result)] = result
     return [
         Row(r, judge(r) if r.outcome == "ok" else None, vendors.get(problem(r))) for r in results
     ]
+
+
+def _as_yardstick(result: Result) -> tuple[bool, float]:
+    return not result.times_s, stats.median(result.samples_s)
 
 
 def problem(result: Result) -> tuple:
@@ -76,10 +81,6 @@ def with_interval(result: Result, rate: Rate | None) -> str:
 def _rate(row: Row, *kinds: str) -> Rate | None:
     rates = row.verdict.rates if row.verdict else ()
     return next((r for r in rates if r.kind in kinds), None)
-
-
-def _seconds(result: Result) -> float:
-    return stats.median(result.samples_s)
 
 
 def against_vendor(row: Row) -> str:
