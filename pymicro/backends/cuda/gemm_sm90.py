@@ -48,7 +48,7 @@ def row(
     """
     producer_registers, consumer_registers = (32, 160) if warpgroups == 3 else (40, 232)
     staging_bytes = warpgroups * 4 * 2 * WARP_ROWS * SPAN_BYTES
-    defines = {
+    defines: dict[str, str | int] = {
         f"FORMAT_{_FORMATS[dtype]}": 1,
         "BLOCK_M": block[0],
         "BLOCK_N": block[1],
