@@ -7,6 +7,7 @@ and use no header of the toolkit; they are joined here, so the cache key sees ev
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -62,10 +63,11 @@ def compile_cubin(source: str, arch: str, defines: Defines = ()) -> bytes:
         code=program, code_type="c++", options=options, target_type="cubin"
     )
     cubin = cache.get(key) if cache is not None else None
-    if cubin is None:
+    if cubin is None or not cubin.startswith(b"\x7fELF"):  # A torn file is compiled anew.
         cubin = _compile(program, options).cubin
         if cache is not None:
-            cache[key] = cubin
+            with contextlib.suppress(OSError):  # A full disk costs the cache, not the run.
+                cache[key] = cubin
     return cubin
 
 
@@ -106,8 +108,8 @@ def _open_cache():
 
     try:
         return FileStreamProgramCache(cache_folder(), max_size_bytes=512 * 2**20)
-    except OSError:
-        return None  # A read-only home costs the compile time at each start, nothing else.
+    except (OSError, RuntimeError):
+        return None  # No home or a read-only one costs the compile time at each start, no more.
 
 
 def _program(text: str, arch: str, defines: Iterable, verbose: bool = False):
@@ -143,6 +145,7 @@ def _compile(text: str, options) -> Compiled:
 
 def _nvrtc():
     try:
+        import cuda.core  # torch may bring cuda-bindings along without it.
         from cuda.bindings import nvrtc
     except ImportError as error:
         raise Unavailable(

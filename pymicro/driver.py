@@ -61,6 +61,8 @@ def initialise() -> None:
         raise Unavailable(
             "no NVIDIA driver: its library (libcuda.so.1, nvcuda.dll) cannot be loaded."
         ) from error
+    except ValueError as error:  # A code that the bindings have no name for.
+        raise Unavailable(f"the NVIDIA driver fails to start: {error}.") from error
     reasons = {
         3: "the NVIDIA driver library loads but does not initialise.",
         34: "the driver library found is a stub of the toolkit, not an installed driver.",
@@ -76,6 +78,23 @@ def initialise() -> None:
     }
     if code != 0:
         raise Unavailable(reasons.get(code, f"the NVIDIA driver fails to start (error {code})."))
+    _refuse_old_driver()
+
+
+def _refuse_old_driver() -> None:
+    """A driver serves the bindings of its own major CUDA version and of older ones."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        wanted = int(version("cuda-bindings").split(".")[0])
+        have = int(check(cuda().cuDriverGetVersion()))
+    except (PackageNotFoundError, AttributeError):
+        return
+    if have // 1000 < wanted:
+        raise Unavailable(
+            f"the NVIDIA driver supports CUDA {have // 1000}.{have % 1000 // 10} and the CUDA "
+            f"libraries installed need {wanted}.0; {_INSTALL}."
+        )
 
 
 @dataclass(frozen=True)

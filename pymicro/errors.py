@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -35,3 +36,12 @@ def unknown(kind: str, word: str, known: Iterable[str]) -> UsageError:
     near = [n for n in names if n.lower() in near]
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
     return UsageError(f"unknown {kind} '{word}'; {hint}")
+
+
+# A folder in somebody's message tells who and where; its last part says what was meant.
+_FOLDERS = re.compile(r"(?:[A-Za-z]:)?(?:[\\/][^\\/\s'\":;,()<>]+)+[\\/](?=[^\\/\s])")
+
+
+def without_folders(text: str) -> str:
+    """A message with every path shortened to its last part, fit for a record."""
+    return _FOLDERS.sub("", text)

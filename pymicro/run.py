@@ -3,20 +3,20 @@ ok, skipped or failed, the last two with a reason."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pymicro import backends, sampling, stats
-from pymicro.backends.base import Prepared
+from pymicro.backends.base import Call, Prepared, offered
 from pymicro.benchmark import Benchmark, Case
 from pymicro.dtypes import DTYPES
-from pymicro.errors import PymicroError, Unavailable
+from pymicro.errors import PymicroError, Unavailable, without_folders
 from pymicro.results import Result, Verified
 from pymicro.sampling import Plan, Samples
 from pymicro.telemetry import Telemetry
@@ -78,8 +78,7 @@ def cases(
     for dtype, point in itertools.product(dtypes, points):
         for name in backend_names:
             backend = backends.backend(name)
-            usable = backend.why_not(bench.place) is None
-            variants = backend.variants(benchmark.name, dtype, bench.place) if usable else ()
+            variants, _ = offered(backend, benchmark.name, dtype, bench.place)
             found += [Case(benchmark.name, name, v, dtype, point) for v in variants or ("",)]
     return found
 
@@ -94,20 +93,33 @@ def run(
     """
     share_s = options.budget_s / max(sum(bool(case.variant) for case in planned), 1)
     problems = itertools.groupby(planned, key=lambda c: (c.dtype, tuple(c.params.items())))
+    lost: str | None = None
     for _, group in problems:
         ready: list[_Measured] = []
         for case in group:
             if context.interrupted():
                 break
+            if lost is not None:
+                yield _skipped(benchmark, case, options, context, lost)
+                continue
             context.on_case(case, "run")
             measured = _first_look(benchmark, case, options, context, share_s)
             yield measured.result
             ready.append(measured)
-        if not context.interrupted():
-            yield from _sustained(_chosen(ready, options), options, context, share_s)
+            if measured.result.outcome == "failed" and not context.bench.is_alive():
+                lost = f"{case.backend} {case.variant} left the GPU's context unusable."
+        if lost is None and not context.interrupted():
+            yield from _sustained(_chosen(ready, options), context, share_s)
         for measured in ready:
             measured.prepared.close()
-    context.bench.release()
+    with contextlib.suppress(PymicroError):  # A context that died frees nothing.
+        context.bench.release()
+
+
+def _skipped(
+    benchmark: Benchmark, case: Case, options: Options, context: Context, reason: str
+) -> Result:
+    return replace(_blank(benchmark, case, options, context), reason=reason)
 
 
 def _first_look(
@@ -118,13 +130,17 @@ def _first_look(
     prepared = Prepared(lambda: None)
     try:
         problem = _problem(benchmark, case, options, context)
+        timer = context.bench.timer
+        began_s = timer.now()
         prepared = backends.backend(case.backend).prepare(case, context.bench.place, problem.arrays)
+        first = {"prepare_s": timer.now() - began_s}
         check = _checked(prepared, problem, context)
         blank = replace(
-            blank, verified=Verified(**vars(check)), details={**blank.details, **prepared.notes}
+            blank,
+            verified=Verified(**vars(check)),
+            details={**blank.details, **first, **prepared.notes},
         )
         before = context.bench.flush() if blank.cache == "cold" else None
-        timer = context.bench.timer
         with _undisturbed():
             if context.bench.place.kind == "cpu":
                 plan = Plan(budget_s=max(share_s, 0.3))
@@ -147,9 +163,8 @@ def _problem(benchmark: Benchmark, case: Case, options: Options, context: Contex
         Unavailable: the backend or the device cannot run it; the reason why.
     """
     place = context.bench.place
-    reason = backends.backend(case.backend).why_not(place)
-    if reason is None and not case.variant:
-        reason = f"{case.backend} has no {case.benchmark} for this device."
+    backend = backends.backend(case.backend)
+    _, reason = offered(backend, case.benchmark, case.dtype, place)
     if reason is None:
         reason = why_not_dtype(case.dtype, place.kind, place.capability)
     if reason is not None:
@@ -195,25 +210,51 @@ def _burst_median_s(measured: _Measured) -> float:
     return stats.median(measured.burst.times_s)
 
 
+class _CallFailed(Exception):
+    """One of several calls that take turns raised; `who` is its index, the cause is chained."""
+
+    def __init__(self, who: int) -> None:
+        super().__init__(who)
+        self.who = who
+
+
+def _tagged(call: Call, who: int) -> Call:
+    def tagged() -> None:
+        try:
+            call()
+        except Exception as error:
+            raise _CallFailed(who) from error
+
+    return tagged
+
+
 def _sustained(
-    chosen: Sequence[_Measured], options: Options, context: Context, share_s: float
+    chosen: Sequence[_Measured], context: Context, share_s: float
 ) -> Iterator[Result]:
-    """Sustained samples, the chosen taking turns; 25 ms batches keep the device busy."""
+    """Sustained samples, the chosen taking turns; 25 ms batches keep the device busy.
+
+    If one raises, it alone has failed; the others keep the bursts that they have.
+    """
     if not chosen:
         return
     for measured in chosen:
         context.on_case(measured.case, "sustained")
+    before = context.bench.flush() if chosen[0].result.cache == "cold" else None
     plan = Plan(min_seconds=1.0, budget_s=max(2.5, share_s), batch_s=0.025, block_s=0.25)
+    calls = [_tagged(m.prepared.call, who) for who, m in enumerate(chosen)]
     try:
         with _undisturbed():
             tracks = sampling.sustained(
-                context.bench.timer,
-                [m.prepared.call for m in chosen],
-                plan,
-                interrupted=context.interrupted,
+                context.bench.timer, calls, plan, before, context.interrupted
             )
-    except Exception as error:
-        yield from (_without_time(m.result, error) for m in chosen)
+    except _CallFailed as failed:
+        cause = failed.__cause__
+        assert isinstance(cause, Exception)
+        yield _without_time(chosen[failed.who].result, cause)
+        return
+    except PymicroError as error:
+        for measured in chosen:
+            yield replace(measured.result, notes=(f"no sustained samples: {error}",))
         return
     for measured, samples in zip(chosen, tracks, strict=True):
         details = {**measured.result.details, "block_means_s": samples.block_means_s()}
@@ -264,7 +305,7 @@ def _outcome(error: Exception) -> tuple[Any, str]:
     if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__:
         return "skipped", "out of memory."
     traceback.print_exception(error, file=sys.stderr)
-    return "failed", f"{type(error).__name__}: {error}"
+    return "failed", without_folders(f"{type(error).__name__}: {error}")
 
 
 def _blank(benchmark: Benchmark, case: Case, options: Options, context: Context) -> Result:
@@ -299,7 +340,7 @@ def is_vendor(case: Case) -> bool:
     return backend.is_vendor or case.variant in backend.vendor_variants
 
 
-@contextmanager
+@contextlib.contextmanager
 def _undisturbed():
     """No garbage collection while a clock runs."""
     was_on = gc.isenabled()

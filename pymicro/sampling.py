@@ -95,6 +95,8 @@ class _Track:
             self.timings.append(timing)
             return timing
         self.rejected += 1
+        # A batch too large for the queue behind the gate times out; a smaller one may not.
+        self.repeats = max(1, self.repeats // 2)
         if self.rejected > max(3, len(self.timings) // 20):
             raise UnsteadyClock(
                 f"{self.rejected} of {self.rejected + len(self.timings)} samples had no positive "
@@ -105,7 +107,7 @@ class _Track:
     def look(self, plan: Plan) -> None:
         """Judge steadiness, at growing intervals since the bootstrap costs milliseconds."""
         count = len(self.timings)
-        if not self.is_steady and count >= max(self.next_look, plan.min_samples):
+        if count >= max(self.next_look, plan.min_samples):
             times = [t.seconds for t in self.timings]
             self.is_steady = stats.is_steady(times, plan.spread, plan.drift_limit)
             self.next_look = math.ceil(count * 1.2)
@@ -120,7 +122,11 @@ def repeats_for(timer: Timer, call: Call, batch_s: float) -> int:
     """How many calls make one batch of `batch_s`; runs the call a few times to find out."""
     repeats = 1
     while True:
-        seconds = timer.time(call, repeats).seconds
+        # The better of two: a first call may load, or be interrupted.
+        times = [timer.time(call, repeats).seconds for _ in range(2)]
+        seconds = min((t for t in times if t > 0), default=math.nan)
+        if math.isnan(seconds):
+            return max(1, repeats // 8)
         if seconds * repeats >= batch_s / 2 or repeats >= timer.max_repeats:
             wanted = math.ceil(batch_s / max(seconds, 1e-9))
             return max(1, min(wanted, timer.max_repeats))
@@ -158,14 +164,15 @@ def sustained(
         _Track(call, 1 if before else repeats_for(timer, call, plan.batch_s)) for call in calls
     ]
     start, budget_s = timer.now(), plan.budget_s * len(calls)
-    _warm_up(timer, tracks, start + 0.25 * budget_s, before)
+    _warm_up(timer, tracks, start + 0.25 * budget_s, before, interrupted)
     measured_from, round_ = timer.now(), 0
     while True:
         for track in tracks if round_ % 2 == 0 else reversed(tracks):
             _turn(timer, track, plan.block_s, before)
             track.look(plan)
         round_ += 1
-        stopped = _why_stop(tracks, plan, timer.now() - start >= budget_s, interrupted())
+        out_of_budget = timer.now() - start >= budget_s
+        stopped = _why_stop(tracks, out_of_budget, interrupted())
         if stopped == "steady" and timer.now() - measured_from < plan.min_seconds * len(calls):
             continue
         if stopped is not None:
@@ -181,9 +188,7 @@ def _turn(timer: Timer, track: _Track, block_s: float, before: Call | None) -> N
             return
 
 
-def _why_stop(
-    tracks: Sequence[_Track], plan: Plan, out_of_budget: bool, interrupted: bool
-) -> str | None:
+def _why_stop(tracks: Sequence[_Track], out_of_budget: bool, interrupted: bool) -> str | None:
     if interrupted:
         return "interrupt"
     if all(track.is_steady for track in tracks):
@@ -193,11 +198,17 @@ def _why_stop(
     return None
 
 
-def _warm_up(timer: Timer, tracks: Sequence[_Track], deadline: float, before: Call | None) -> None:
+def _warm_up(
+    timer: Timer,
+    tracks: Sequence[_Track],
+    deadline: float,
+    before: Call | None,
+    interrupted: Callable[[], bool],
+) -> None:
     """Run all calls in turn until five rounds agree within 2 %, or the deadline."""
     recent: list[float] = []
     while len(recent) < 5 or max(recent) > 1.02 * min(recent):
         seconds = sum(timer.time(track.call, track.repeats, before).seconds for track in tracks)
         recent = [*recent[-4:], seconds]
-        if timer.now() >= deadline:
+        if timer.now() >= deadline or interrupted():
             return

@@ -1,26 +1,28 @@
 """Is the product right? A reference on the host in higher precision, made once for all backends.
 
 Two looks at C = A·B. Some rows are computed in full, which gives the relative Frobenius error.
-And every element is covered by a checksum: columns are summed with random signs in groups of
-64, where one wrong element stands out of rounding noise for every format here.
+And every element is covered by a checksum: columns are summed with random weights in groups of
+32, where one wrong element stands out of what rounding can do, for every format here.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymicro.dtypes import DTYPES, DType
-from pymicro.errors import WrongResult
+from pymicro.errors import Unavailable, WrongResult
 from pymicro.operands import decode
 
 _ROWS = 32
-_GROUP = 64
-# Rows of the largest temporary in float64 are bounded by this many bytes.
-_SLAB_BYTES = 2**28
+_GROUP = 32
+# Sides of the blocks in which operands are widened to float64: 64 MiB at a time.
+_DEPTH, _SLAB = 4096, 2048
+_FP16_MAX = 65504.0
 
 
 @dataclass(frozen=True)
@@ -32,39 +34,50 @@ class Check:
     tolerance: float
 
 
-def gemm_tolerance(dtype: DType, k: int) -> float:
-    """Bound on the relative Frobenius error of a right product over `k` terms.
+def summing_error(dtype: DType, k: int) -> float:
+    """Error of a right sum of `k` products, relative to the root of their summed squares.
 
-    Rounding the result costs the output's unit roundoff; summing `k` terms of random sign costs
-    the accumulator's times sqrt(k) (Higham, Accuracy and Stability, ch. 2.8 and 4); tf32 also
-    rounds, or on some paths truncates, both inputs to 11 bits. Integers are exact.
+    Roundings of random sign grow with sqrt(k) (Higham, Accuracy and Stability, ch. 2.8 and 4);
+    tf32 also rounds, or on some paths cuts, both inputs to 11 bits. fp8 matrix units keep about
+    14 bits of a running sum and align 32 products at a time. Integers are exact.
     """
     if dtype.is_integer:
         return 0.0
-    output = DTYPES[dtype.output]
     bits = {"fp64": 51, "fp8_e4m3": 13}.get(dtype.name, 22)
-    # fp8 matrix units keep about 14 bits of a running sum and align 32 products at a time.
     terms = k / 32 if dtype.name == "fp8_e4m3" else k
     inputs = 2.5 * 2.0**-10 if dtype.name == "tf32" else 0.0
-    return output.unit_roundoff + inputs + 2.0**-bits * math.sqrt(max(terms, 1.0))
+    return inputs + 2.0**-bits * math.sqrt(max(terms, 1.0))
 
 
 class GemmReference:
     """The expected product of A (m×k) and B, n×k (`nt`) or k×n (`nn`), given in stored bits."""
 
     def __init__(self, dtype: DType, layout: str, a: np.ndarray, b: np.ndarray) -> None:
+        """Compute the reference.
+
+        Raises:
+            Unavailable: the true product does not fit the output's format.
+        """
         self._dtype, self._output = dtype, DTYPES[dtype.output]
-        self._m, self._k = a.shape
         b = b.T if layout == "nn" else b
-        self._n = b.shape[0]
+        (m, self._k), self._n = a.shape, b.shape[0]
+        self._summing = summing_error(dtype, self._k)
         rng = np.random.default_rng(2)
-        self._rows = _spread_rows(self._m, rng)
-        self._columns = np.arange(self._n)
+        self._rows, self._columns = _spread(m, _ROWS, rng), np.arange(self._n)
+        wide: Any = np.float64
         if dtype.name == "fp64":  # Twice the precision has no BLAS: fewer elements, more bits.
-            self._rows, self._columns = self._rows[:8], _spread_rows(self._n, rng)
-        self._expected = self._product(a[self._rows], b)
-        self._signs = rng.choice([-1.0, 1.0], self._n)
-        self._sums = self._checksum_of_product(a, b)
+            self._rows, self._columns = _spread(m, 8, rng), _spread(self._n, _ROWS, rng)
+            wide = np.longdouble
+        left, right = a[self._rows], b[self._columns]
+        self._expected = _product(left, right, dtype, wide)
+        # The size that rounding errors of the sum are relative to: root of the summed squares.
+        self._spread = np.sqrt(_product(left, right, dtype, np.float64, np.square))
+        self._refuse_overflow()
+        # Real weights: with signs alone, two swapped elements would often cancel.
+        self._weights = rng.uniform(0.25, 1.75, self._n) * rng.choice([-1.0, 1.0], self._n)
+        self._sums = _checksums(a, b, self._weights, dtype)
+        squares = _checksums(a, b, self._weights**2, dtype, np.square)
+        self._sum_spread = np.sqrt(np.maximum(squares, 0))
 
     def check(self, c: np.ndarray) -> Check:
         """Compare stored bits of C (m×n) with the reference.
@@ -72,70 +85,106 @@ class GemmReference:
         Raises:
             WrongResult: beyond tolerance, or not a number; the message has the error.
         """
-        tolerance = gemm_tolerance(self._dtype, self._k)
         got = decode(c[np.ix_(self._rows, self._columns)], self._output)
         scale = max(float(np.linalg.norm(self._expected)), np.finfo(float).tiny)
-        error = float(np.linalg.norm(got.astype(self._expected.dtype) - self._expected)) / scale
+        spread = float(np.linalg.norm(self._spread))
+        tolerance = self._output.unit_roundoff + self._summing * spread / scale
+        off = got.astype(self._expected.dtype) - self._expected
+        error = float(np.linalg.norm(off)) / scale
         what = "float128" if self._dtype.name == "fp64" else "float64"
         if not error <= tolerance:
             raise WrongResult(
                 f"wrong result: relative error {error:.3g} against {what} on sampled rows, "
                 f"tolerance {tolerance:.3g}."
             )
-        self._compare_checksums(c, tolerance, scale / math.sqrt(self._expected.size))
+        self._compare_checksums(c)
         return Check(what, error, tolerance)
 
-    def _product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        wide: Any = np.longdouble if self._dtype.name == "fp64" else np.float64
-        left = decode(a, self._dtype).astype(wide)
-        parts = []
-        for start, stop in _slabs(self._columns.size, self._k):
-            right = decode(b[self._columns[start:stop]], self._dtype).astype(wide)
-            parts.append(left @ right.T)
-        return np.concatenate(parts, axis=1)
+    def _refuse_overflow(self) -> None:
+        largest = float(np.max(np.abs(self._expected), initial=0))
+        # Five times the root of the summed squares: elements that were not sampled.
+        likely = max(largest, 5 * float(np.max(self._spread, initial=0)))
+        if self._output.name == "fp16" and likely > _FP16_MAX:
+            raise Unavailable(
+                f"the product reaches {likely:.3g}, and fp16 ends at {_FP16_MAX:.0f}; take a "
+                "smaller k or another fill."
+            )
 
-    def _checksum_of_product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        groups = np.zeros((-(-self._n // _GROUP), self._k))
-        for group in range(groups.shape[0]):
-            part = slice(group * _GROUP, min((group + 1) * _GROUP, self._n))
-            groups[group] = self._signs[part] @ decode(b[part], self._dtype).astype(np.float64)
-        sums = [
-            decode(a[start:stop], self._dtype).astype(np.float64) @ groups.T
-            for start, stop in _slabs(self._m, self._k)
-        ]
-        return np.concatenate(sums)
-
-    def _compare_checksums(self, c: np.ndarray, tolerance: float, rms: float) -> None:
+    def _compare_checksums(self, c: np.ndarray) -> None:
         starts = np.arange(0, self._n, _GROUP)
-        width = math.sqrt(min(_GROUP, self._n))
-        # The largest of 10^6 rounding errors is five times their root mean square, which itself
-        # is under half of the tolerance for a right kernel.
-        allowed = 3 * tolerance + (0 if self._dtype.is_integer else 1e-12)
-        for start, stop in _slabs(self._m, self._n):
-            values = decode(c[start:stop], self._output).astype(np.float64) * self._signs
+        for start, stop in _spans(c.shape[0], _SLAB * _DEPTH // max(self._n, 1) + 1):
+            values = decode(c[start:stop], self._output).astype(np.float64) * self._weights
             off = np.abs(np.add.reduceat(values, starts, axis=1) - self._sums[start:stop])
-            worst = float(np.max(off)) / max(width * rms, np.finfo(float).tiny)
-            if not worst <= allowed:
-                row, group = np.unravel_index(int(np.nanargmax(_visible(off))), off.shape)
+            allowed = self._allowed(values, starts, self._sum_spread[start:stop])
+            if not np.all(off <= allowed):
+                row, group = np.unravel_index(int(np.argmax(~(off <= allowed))), off.shape)
                 raise WrongResult(
                     f"wrong result: the checksum of row {start + row}, columns from "
-                    f"{group * _GROUP}, is off by {worst:.3g}, tolerance {allowed:.3g}."
+                    f"{group * _GROUP}, is off by {off[row, group]:.3g}, tolerance "
+                    f"{allowed[row, group]:.3g}."
                 )
 
+    def _allowed(self, values: np.ndarray, starts: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        """What rounding can do to the weighted sums of groups of `values`.
 
-def _visible(off: np.ndarray) -> np.ndarray:
-    """NaN counts as the worst."""
-    return np.where(np.isnan(off), np.inf, off)
+        Roundings of the output lie evenly within the unit roundoff u of an element, so four
+        times the root of their summed squares is 4·sqrt(3) of their standard deviation; and the
+        sum of all of them is a bound. Errors of sums scale with `spread`.
+        """
+        sizes = np.add.reduceat(np.abs(values), starts, axis=1)
+        if self._dtype.is_integer:
+            return 2.0**-40 * sizes  # Exact but for the weights' own rounding.
+        squares = np.add.reduceat(np.square(values), starts, axis=1)
+        rounding = np.fmin(sizes, 4 * np.sqrt(squares)) * self._output.unit_roundoff
+        return rounding + (6 * self._summing + 2.0**-48 * self._k**0.5) * spread
 
 
-def _spread_rows(m: int, rng: np.random.Generator) -> np.ndarray:
-    if m <= _ROWS:
-        return np.arange(m)
-    inner = rng.choice(m - 2, _ROWS - 2, replace=False) + 1
-    return np.concatenate([[0, m - 1], np.sort(inner)])
+Wide = Callable[[np.ndarray], np.ndarray]
 
 
-def _slabs(rows: int, columns: int):
-    step = max(1, _SLAB_BYTES // (8 * max(columns, 1)))
-    for start in range(0, rows, step):
-        yield start, min(start + step, rows)
+def _product(
+    left: np.ndarray,
+    right: np.ndarray,
+    dtype: DType,
+    wide: Any,
+    then: Wide = np.asarray,
+) -> np.ndarray:
+    """left · rightᵀ in the type `wide`, of `then` of the numbers, a block at a time."""
+    out = np.zeros((left.shape[0], right.shape[0]), wide)
+    for low, high in _spans(left.shape[1], _DEPTH):
+        first = then(decode(left[:, low:high], dtype).astype(wide))
+        for start, stop in _spans(right.shape[0], _SLAB):
+            second = then(decode(right[start:stop, low:high], dtype).astype(wide))
+            out[:, start:stop] += first @ second.T
+    return out
+
+
+def _checksums(
+    a: np.ndarray, b: np.ndarray, weights: np.ndarray, dtype: DType, then: Wide = np.asarray
+) -> np.ndarray:
+    """A · (weighted sums of groups of rows of B)ᵀ: m × groups, of `then` of the numbers."""
+    starts = np.arange(0, b.shape[0], _GROUP)
+    out = np.zeros((a.shape[0], starts.size))
+    for low, high in _spans(a.shape[1], _DEPTH):
+        groups = np.empty((starts.size, high - low))
+        for first, last in _spans(starts.size, _SLAB // _GROUP):
+            part = slice(first * _GROUP, min(last * _GROUP, b.shape[0]))
+            numbers = then(decode(b[part, low:high], dtype).astype(np.float64))
+            numbers *= weights[part, None]
+            groups[first:last] = np.add.reduceat(numbers, np.arange(0, len(numbers), _GROUP))
+        for start, stop in _spans(a.shape[0], _SLAB):
+            rows = then(decode(a[start:stop, low:high], dtype).astype(np.float64))
+            out[start:stop] += rows @ groups.T
+    return out
+
+
+def _spread(count: int, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Indices of at most `most` of `count` rows, the first and last among them."""
+    if count <= most:
+        return np.arange(count)
+    inner = rng.choice(count - 2, most - 2, replace=False) + 1
+    return np.concatenate([[0, count - 1], np.sort(inner)])
+
+
+def _spans(count: int, step: int) -> Iterator[tuple[int, int]]:
+    return ((start, min(start + step, count)) for start in range(0, count, step))

@@ -16,7 +16,7 @@ from pymicro import driver
 from pymicro.backends.base import Place
 from pymicro.benchmark import Benchmark, Case, Reference
 from pymicro.dtypes import DTYPES
-from pymicro.errors import Unavailable
+from pymicro.errors import PymicroError, Unavailable
 from pymicro.timers import EventTimer, HostTimer, Timer
 from pymicro.units import binary_bytes
 
@@ -35,10 +35,14 @@ class Problem:
     key: Any
     arrays: dict[str, Any]
     output: str
+    output_dtype: str
     reference: Reference
 
     def poison(self) -> None:
-        array, byte = self.arrays[self.output], 0xFF
+        """Fill the output with what no right answer is: NaN, or in integers a far number."""
+        from pymicro import operands
+
+        array, byte = self.arrays[self.output], operands.poison(DTYPES[self.output_dtype])
         if isinstance(array, driver.Buffer):
             array.fill_bytes(byte)
         else:
@@ -127,6 +131,14 @@ class Workbench:
 
             return np.empty(shape, storage)
         return driver.Buffer(shape, storage)
+
+    def is_alive(self) -> bool:
+        """Whether the device still answers; a kernel that faulted takes its context along."""
+        try:
+            self.synchronise()
+        except PymicroError:
+            return False
+        return True
 
     def synchronise(self) -> None:
         if self.place.kind == "cuda":

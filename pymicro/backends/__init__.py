@@ -6,7 +6,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from pymicro.backends.base import Backend, Prepared
+from pymicro.backends.base import Backend, BrokenBackend, Prepared
 from pymicro.errors import unknown
 
 __all__ = ["Backend", "Prepared", "backend", "names"]
@@ -30,5 +30,8 @@ def backend(name: str) -> Backend:
         return import_module(f"pymicro.backends.{name}").BACKEND
     for entry in entry_points(group="pymicro.backends"):
         if entry.name == name:
-            return entry.load()
+            try:
+                return entry.load()
+            except Exception as error:  # Somebody else's package may fail in any way.
+                return BrokenBackend(name, f"the plugin does not load ({type(error).__name__}).")
     raise unknown("backend", name, names())

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from pymicro.benchmark import Case
-from pymicro.errors import Unavailable
+from pymicro.errors import Unavailable, without_folders
 
 Call = Callable[[], None]
 
@@ -91,7 +91,7 @@ def import_library(name: str) -> Any:
         said = str(error).strip().splitlines()
         raise Unavailable(
             f"{name} is installed but does not import ({type(error).__name__}"
-            f"{': ' + said[0][:160] if said else ''})."
+            f"{': ' + without_folders(said[0])[:160] if said else ''})."
         ) from error
 
 
@@ -99,3 +99,39 @@ def require(reason: str | None) -> None:
     """Raise Unavailable with the reason, if there is one."""
     if reason is not None:
         raise Unavailable(reason)
+
+
+def offered(
+    backend: Backend, benchmark: str, dtype: str, place: Place
+) -> tuple[tuple[str, ...], str | None]:
+    """A backend's variants of a benchmark at a place; if there are none, the reason."""
+    try:
+        reason = backend.why_not(place)
+        variants = backend.variants(benchmark, dtype, place) if reason is None else ()
+    except Unavailable as error:
+        return (), str(error)
+    except Exception as error:  # A library that is installed but broken breaks in its own ways.
+        said = without_folders(str(error)).strip().splitlines()
+        return (), f"{backend.name} is broken here ({type(error).__name__}: {' '.join(said[:1])})."
+    if reason is None and not variants:
+        reason = f"{backend.name} has no {benchmark} for this device."
+    return variants, reason
+
+
+@dataclass(frozen=True)
+class BrokenBackend:
+    """Stands in for a plugin that does not load, so that the others run."""
+
+    name: str
+    reason: str
+    is_vendor: bool = False
+    vendor_variants: tuple[str, ...] = ()
+
+    def why_not(self, place: Place) -> str | None:
+        return self.reason
+
+    def variants(self, benchmark: str, dtype: str, place: Place) -> tuple[str, ...]:
+        return ()
+
+    def prepare(self, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
+        raise Unavailable(self.reason)
