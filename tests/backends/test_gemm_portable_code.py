@@ -34,10 +34,12 @@ def pairs(rows):
 
 
 def for_oldest(rows):
-    """Each row with the first chip it runs on that NVRTC 13 knows."""
+    """Each row with the first chip it runs on, if possible one that NVRTC 13 knows."""
     chosen = []
     for row in rows:
-        arch = next(a for a in ARCHS if runs(row, a) and a not in ("sm_61", "sm_70"))
+        able = [arch for arch in ARCHS if runs(row, arch)]
+        known = [arch for arch in able if arch not in ("sm_61", "sm_70")]
+        arch = (known or able)[0]
         chosen.append(pytest.param(row, arch, id=f"{row.name}-{arch}"))
     return chosen
 
@@ -58,7 +60,7 @@ def fp8_is_emulated(row, arch):
 def check_log(row, arch):
     log = compiled(row, arch).log.replace("\0", "")
     assert int(re.search(r"Used (\d+) registers", log)[1]) * row.threads <= 65536
-    assert "warning" not in log.lower()
+    assert not re.search(r"C75\d\d|C7602|ptxas warning", log)
     spills = re.findall(r"(\d+) bytes (?:stack frame|spill)", log)
     assert spills
     if not fp8_is_emulated(row, arch):
@@ -118,12 +120,58 @@ def named(name):
         ("sm80_tf32_128x128x16", "sm_80", "HMMA.1688"),
         ("sm80_int8_128x128x64", "sm_86", "IMMA.16832"),
         ("sm89_fp8_e4m3_128x128x64", "sm_89", "QMMA.16832"),
-        ("sm80_fp64_128x128x16", "sm_80", "DMMA.8x8x4"),
-        ("sm90_fp64_128x128x16", "sm_90", "DMMA.16x8x8"),
+        ("sm80_fp64_128x128x16", "sm_80", "DMMA.884"),
+        ("sm90_fp64_256x128x16", "sm_90", "DMMA.16x8x16"),
+        ("sm61_int8_128x128x32", "sm_75", "IDP.4A"),
     ],
 )
 def test_products_are_the_instructions_meant(name, arch, opcode, tmp_path):
     counts = Counter(PRODUCTS.findall("\n".join(listing(named(name), arch, tmp_path))))
-    assert counts[opcode] >= 32
+    assert counts[opcode] >= 16
     others = {key for key in counts if "MMA" in key and key != opcode}
     assert not others
+
+
+def loops(lines):
+    """Bodies of the backward branches of a listing."""
+    code = [re.search(r"/\*([0-9a-f]+)\*/\s+(.*?)\s*;", line).groups() for line in lines]
+    place = {int(address, 16): index for index, (address, _) in enumerate(code)}
+    for index, (address, text) in enumerate(code):
+        target = re.search(r"BRA.*?0x([0-9a-f]+)", text)
+        if target and int(target[1], 16) < int(address, 16):
+            yield [body for _, body in code[place[int(target[1], 16)] : index + 1]]
+
+
+def register_reads(body):
+    """For each FFMA, the most registers it reads of one of the two banks (even, odd).
+
+    A register kept from the instruction before in the same operand place is not read again.
+    """
+    kept = {}
+    for text in body:
+        operands = re.match(r"FFMA R\d+, (R\w+(?:\.reuse)?), (R\w+(?:\.reuse)?), (R\w+)", text)
+        if operands is None:
+            kept = {}
+            continue
+        banks = Counter({0: 0})
+        for slot, operand in enumerate(operands.groups()):
+            register = operand.removesuffix(".reuse")
+            if kept.get(slot) != register:
+                banks[int(register[1:]) % 2] += 1
+        kept = {
+            slot: operand.removesuffix(".reuse")
+            for slot, operand in enumerate(operands.groups())
+            if operand.endswith(".reuse")
+        }
+        yield max(banks.values())
+
+
+@pytest.mark.parametrize("name", ["sm90_fp32_128x256x32", "sm90_fp32_128x256x32_nn"])
+def test_fp32_loop_is_multiply_adds_without_bank_conflicts(name, tmp_path):
+    """The two things that decide its speed; a compiler that orders registers anew shows here."""
+    bodies = [b for b in loops(listing(named(name), "sm_90", tmp_path)) if "FFMA" in " ".join(b)]
+    body = min((b for b in bodies if sum("FFMA" in text for text in b) >= 1024), key=len)
+    share = sum(text.startswith("FFMA") for text in body) / len(body)
+    reads = Counter(register_reads(body))
+    assert share >= 0.945
+    assert reads[1] / reads.total() >= 0.88

@@ -1,45 +1,13 @@
-// What the tensor core kernels of sm_75 to sm_89 share: panels in shared memory, fragments, the
-// product of 16 x 8 numbers over 32 bytes of k, and the store of C.
+// Tensor core products of sm_75 to sm_89: fragments, the product of 16 x 8 numbers over 32 bytes of k,
+// and the store of C.
 //
 // Every format is fed alike because a fragment register holds 4 bytes of k whatever the format:
 // `ldmatrix` hands lane 4g + t the bytes 4t..4t+3 of row g, which is what fp16, bf16, tf32, int8
 // and fp8 products all expect. Only B stored as k rows of n (LAYOUT_NN) depends on the width.
 //
-// Macros: DTYPE, LAYOUT_NN, TILE_M, TILE_N, ROW_BYTES (bytes of k in a stage, 64 or 128), WARPS_M,
-// WARPS_N; MMA_SM75=1 takes the products of sm_75, twice or four times as many.
+// MMA_SM75=1 takes the products of sm_75, twice or four times as many.
 
-#include "common/types.cuh"
-#include "common/raster.cuh"
-
-typedef DTYPE::Stored Stored;
-typedef DTYPE::Sum Sum;
-typedef DTYPE::Result Result;
-
-constexpr int element_bytes = sizeof(Stored);
-constexpr int tile_k = ROW_BYTES / element_bytes;
-constexpr int chunks_per_row = ROW_BYTES / 16;
-constexpr int elements_per_chunk = 16 / element_bytes;
-constexpr int steps = ROW_BYTES / 32;  // products along k in a stage
-constexpr int threads = 32 * WARPS_M * WARPS_N;
-constexpr int warp_m = TILE_M / WARPS_M, warp_n = TILE_N / WARPS_N;
-constexpr int blocks_m = warp_m / 16, blocks_n = warp_n / 8;
-
-// --- panels -------------------------------------------------------------------------------------
-
-// Byte offset of a 16-byte chunk in a panel of rows of k. Eight rows at one chunk, which is what
-// `ldmatrix` reads at a time, fall into eight different groups of four banks.
-DEVICE u32 k_major_offset(int row, int chunk) {
-  const int turn = ROW_BYTES == 128 ? row & 7 : (row >> 1) & 3;
-  return row * ROW_BYTES + (chunk ^ turn) * 16;
-}
-
-// The same in a panel of tile_k rows of n, for 2-byte formats.
-DEVICE u32 n_major_offset(int row, int chunk) { return row * (TILE_N * 2) + (chunk ^ (row & 7)) * 16; }
-
-// For tf32 there is no transposing load: four rows of eight numbers must miss each other's banks.
-constexpr int padded_row_bytes = (TILE_N + 8) * 4;
-
-DEVICE u32 shared_address(const void* pointer) { return u32(__cvta_generic_to_shared(pointer)); }
+#include "gemm/panels.cuh"
 
 // --- fragments ----------------------------------------------------------------------------------
 
@@ -175,10 +143,6 @@ DEVICE void multiply(Sums& sums, const Fragments& fragments) {
 }
 
 // --- C ------------------------------------------------------------------------------------------
-
-struct alignas(2 * sizeof(Result)) Pair {
-  Result first, second;
-};
 
 // Lane 4g + t holds columns 2t, 2t + 1 of rows g and g + 8 of each 16 x 8 block.
 DEVICE void store_c(Result* __restrict__ c, const Sums& sums, int row0, int column0, int m, int n) {

@@ -35,7 +35,7 @@ __device__ void stage_columns(Sum (*panel)[TILE + 1], const Stored* operand, int
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     gemm_simt(const Stored* __restrict__ a, const Stored* __restrict__ b,
               DTYPE::Result* __restrict__ c, int m, int n, int k) {
   // An odd pitch keeps the stores of `stage_rows`, 16 apart in depth, out of each other's banks.

@@ -1,16 +1,22 @@
 // C[m,n] = A[m,k] B on tensor cores without `cp.async`: the next panels are loaded into registers
-// while this one is multiplied, then stored into the other of two buffers. sm_75 has no other way;
+// while this one is multiplied, then stored into the other of two buffers. sm_70 and sm_75 know no other;
 // later chips come here for what their own copies cannot do, which is rows that are no multiple of
 // 4 bytes (ALIGNED=0: element by element) and 1-byte B stored as k rows of n.
 //
-// Macros: those of mma.cuh; ALIGNED=1 where every row of A, B and C is a multiple of 16 bytes.
+// Macros: those of panels.cuh; ALIGNED=1 where every row of A and B is a multiple of 16 bytes;
+// MMA_SM75=1 takes the products of sm_75, MMA_SM70=1 those of sm_70.
 // Launch: ceil(m / TILE_M) * ceil(n / TILE_N) blocks of 32 * WARPS_M * WARPS_N threads.
 
+#include "gemm/panels.cuh"
+#if MMA_SM70
+#include "gemm/mma884.cuh"
+#else
 #include "gemm/mma.cuh"
+#endif
 
-// Layout nn: 2-byte formats are transposed by `ldmatrix`, the others gathered into rows of k.
-constexpr bool k_major_b = !LAYOUT_NN || element_bytes != 2;
-constexpr bool gathered_b = LAYOUT_NN && element_bytes != 2;
+// Layout nn: `ldmatrix`, from sm_75 on, transposes 2-byte formats; others are gathered as rows of k.
+constexpr bool gathered_b = LAYOUT_NN && (element_bytes != 2 || MMA_SM70);
+constexpr bool k_major_b = !LAYOUT_NN || gathered_b;
 constexpr int panel_a_bytes = TILE_M * ROW_BYTES;
 constexpr int buffer_bytes = panel_a_bytes + TILE_N * ROW_BYTES;
 static_assert(SHARED_BYTES == 2 * buffer_bytes, "launch and kernel differ");

@@ -1,7 +1,7 @@
 // C[m,n] = A[m,k] B on the tensor cores of sm_80 and later: `cp.async` fills a ring of STAGES
 // panels, `ldmatrix` reads fragments one step ahead of the products that use them.
 //
-// Macros: those of mma.cuh; STAGES; COPY_BYTES, 16 where every row of A, B and C is a multiple of
+// Macros: those of panels.cuh; STAGES; COPY_BYTES, 16 where every row of A, B and C is a multiple of
 // that, 4 where rows are only multiples of 4; SHARED_BYTES as the launch gives it.
 // Launch: ceil(m / TILE_M) * ceil(n / TILE_N) blocks of 32 * WARPS_M * WARPS_N threads.
 

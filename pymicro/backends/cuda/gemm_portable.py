@@ -19,6 +19,7 @@ from pymicro.errors import UsageError
 LAYOUTS = ("nt", "nn")
 LONGEST_ROW = 2**24 - 1  # elements; kernels other than simt keep offsets within a tile in 32 bits
 LARGEST_SIZE = 2**31 - 512  # m, n, k are int, and loops may step past the end by a tile
+VERIFIED = ("h200_sxm_141gb",)
 ENOUGH_BLOCKS = 96  # a larger tile than 64x64 pays from about this many blocks on
 
 
@@ -38,6 +39,27 @@ def _simt() -> Iterator[GemmKernel]:
                 layouts=(layout,),
                 alignment=DTYPES[dtype].itemsize_bytes,
             )
+
+
+def _sm61(path: str, dtypes: tuple[str, ...], first: Capability) -> Iterator[GemmKernel]:
+    """Multiply-add and DP4A in small tiles, kept as a net below the larger tiles of later paths."""
+    for dtype in dtypes:
+        for layout in LAYOUTS:
+            for tile in (128, 64):
+                words = 8 if tile == 128 else 16
+                yield GemmKernel(
+                    path=path,
+                    dtype=dtype,
+                    source="gemm/sm61.cu",
+                    entry="gemm_sm61",
+                    tile=(tile, tile, words * (4 if dtype == "int8" else 1)),
+                    threads=256,
+                    first=first,
+                    variant="" if layout == "nt" else "nn",
+                    defines=(("DTYPE", dtype), ("LAYOUT_NN", int(layout == "nn")), ("TILE", tile)),
+                    layouts=(layout,),
+                    alignment=16,
+                )
 
 
 def _tensor_core(
@@ -64,7 +86,11 @@ def _tensor_core(
     own: tuple[tuple[str, int], ...] = (
         (("STAGES", stages), ("COPY_BYTES", alignment))
         if stages
-        else (("ALIGNED", int(alignment == 16)), ("MMA_SM75", int(path == "sm75")))
+        else (
+            ("ALIGNED", int(alignment == 16)),
+            ("MMA_SM75", int(path == "sm75")),
+            ("MMA_SM70", int(path == "sm70")),
+        )
     )
     any_rows = "" if alignment == 16 else "any" if alignment == itemsize else f"rows{alignment}"
     return GemmKernel(
@@ -90,7 +116,19 @@ def _tensor_core(
         shared_bytes=shared_bytes,
         layouts=(layout,),
         alignment=alignment,
+        ran_on=() if path == "sm70" else VERIFIED,
     )
+
+
+def _sm70() -> Iterator[GemmKernel]:
+    """The products of sm_70 are emulated from sm_80 on, so these rows end before."""
+    for layout in LAYOUTS:
+        for alignment in (16, 2):
+            for tile, warps in (((128, 128, 64), (2, 4)), ((64, 64, 64), (2, 4))):
+                row = _tensor_core(
+                    "sm70", "fp16", layout, tile, warps, (7, 0), stages=0, alignment=alignment
+                )
+                yield replace(row, last=(7, 2))
 
 
 def _sm75() -> Iterator[GemmKernel]:
@@ -110,7 +148,7 @@ _SM80_TILES = (
     ((64, 64, 128), (2, 2), 4),
     ((128, 256, 64), (2, 4), 4),
 )
-_DEEP_TILE = ((128, 256, 128), (2, 4), 3)  # needs the larger shared memory of sm_80 and sm_90
+_DEEP_TILE = ((128, 256, 128), (2, 4), 3)  # 144 KiB: sm_80 itself, not sm_86 and sm_89
 
 
 def _sm80() -> Iterator[GemmKernel]:
@@ -123,6 +161,12 @@ def _sm80() -> Iterator[GemmKernel]:
                 yield _tensor_core(
                     path, dtype, layout, tile, warps, first, stages=stages, alignment=16
                 )
+            if copied and itemsize == 2:
+                tile, warps, stages = _DEEP_TILE
+                row = _tensor_core(
+                    path, dtype, layout, tile, warps, first, stages=stages, alignment=16
+                )
+                yield replace(row, last=(8, 0), ran_on=())
             if copied:
                 yield _tensor_core(
                     path, dtype, layout, (128, 128, 64), (2, 2), first, stages=4, alignment=4
@@ -208,8 +252,18 @@ def _fp64() -> Iterator[GemmKernel]:
         )  # fmt: skip
 
 
-ROWS: tuple[GemmKernel, ...] = (*_simt(), *_sm75(), *_sm80(), *_fp32(), *_fp64())
-PATHS = ("sm90", "sm89", "sm80", "sm75", "simt")  # tried in this order
+ROWS: tuple[GemmKernel, ...] = (
+    *_simt(),
+    *_sm61("sm61", ("fp32", "fp64", "int8"), (6, 1)),
+    *_sm70(),
+    *_sm75(),
+    *_sm61("sm80", ("fp32",), (8, 0)),
+    *_sm61("sm90", ("fp32",), (9, 0)),
+    *_sm80(),
+    *_fp32(),
+    *_fp64(),
+)
+PATHS = ("sm90", "sm89", "sm80", "sm75", "sm70", "sm61", "simt")  # tried in this order
 
 
 def choose(
@@ -248,9 +302,9 @@ def choose(
         enough = blocks(row, m, n) >= ENOUGH_BLOCKS
         return (
             -PATHS.index(row.path),
-            row.alignment,
             enough,
             area if enough else -area,
+            row.alignment,
             row.shared_bytes,
         )
 
