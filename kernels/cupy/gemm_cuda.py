@@ -61,7 +61,7 @@ template <bool TURN> struct Place {
 extern "C" __global__ void __launch_bounds__(256, VEC / 2)
 gemm_simt(const REAL* __restrict__ a, const REAL* __restrict__ b, REAL* __restrict__ c,
           int m, int n, int k) {
-    __shared__ alignas(16) REAL as[2][DEPTH][PITCH], bs[2][DEPTH][PITCH];
+    __shared__ __align__(16) REAL as[2][DEPTH][PITCH], bs[2][DEPTH][PITCH];
     const int2 start = tile_start(m, n, BLOCK, BLOCK);
     const int first_m = start.x, first_n = start.y;
     const int tm = threadIdx.x / 16 * VEC, tn = threadIdx.x % 16 * VEC;

@@ -17,6 +17,8 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from .launch import bound
+
 GROUP_M = 8  # Tile rows that run side by side, so that their panel of A stays in L2.
 
 
@@ -258,20 +260,15 @@ def _constants(dtype: str, layout: str) -> tuple:
     return layout == "nt", "tf32" if dtype == "tf32" else "ieee", _ACC.get(dtype, tl.float32)
 
 
-def options(tile: Tile) -> dict[str, int | bool]:
-    """Compiler options. Triton 3.10 will fuse multiply and add only where asked to."""
-    return {"num_warps": tile.warps, "num_stages": tile.stages, "enable_fp_fusion": True}
+def options(tile: Tile) -> dict[str, int]:
+    return {"num_warps": tile.warps, "num_stages": tile.stages}
 
 
 def _bound(kernel, grid, arguments, tile: Tile) -> Callable[[], object]:
-    """Compile, load and run once; then a launch that skips Triton's look at the arguments."""
-    if tile.specialize:
-        triton.set_allocator(_scratch)
-    compiled = kernel[grid](*arguments, **options(tile))
-    if compiled is None:  # The interpreter has nothing to launch.
-        return partial(kernel[grid], *arguments)
-    launch = partial(compiled[grid], *arguments)
-    return partial(_with_scratch, launch) if tile.specialize else launch
+    if not tile.specialize:
+        return bound(kernel, grid, arguments, options(tile))
+    triton.set_allocator(_scratch)
+    return partial(_with_scratch, bound(kernel, grid, arguments, options(tile)))
 
 
 def _with_scratch(launch: Callable[[], object]) -> None:

@@ -110,7 +110,7 @@ def machine_code(gemm, kernel, dtype, layout, capability, tile, **constants):
     compiled = triton.compile(
         triton.compiler.ASTSource(kernel, types, constants, aligned),
         target=GPUTarget("cuda", capability, 32),
-        options=gemm.options(tile),
+        options=gemm.options(tile) | {"enable_fp_fusion": True},
     )
     return compiled.asm["sass"]
 
