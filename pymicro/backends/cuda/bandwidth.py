@@ -114,34 +114,53 @@ def bulk(
     )
 
 
-# Candidates by operation; the tuner decides among those that the chip can run.
+# Candidates by operation; the tuner decides among those that the chip can run. Few and unlike one
+# another: with and without hints, in turns and one tile a block, through registers and by engine.
+_WIDE = stream(512, 4, ("plain", "plain"), pack_bytes=32, first=(10, 0))
 STREAMS: dict[str, tuple[MemoryKernel, ...]] = {
     "read": (
         stream(512, 4, ("once", "plain")),
         stream(1024, 4, ("once", "plain")),
-        stream(512, 4, ("once", "plain"), pack_bytes=32, first=(10, 0)),
+        stream(256, 8, ("first", "plain")),
+        _WIDE,
         bulk(128, 32768, 6, ("plain", "plain")),
-        bulk(256, 16384, 6, ("plain", "plain")),
+        bulk(128, 16384, 6, ("first", "plain")),
     ),
     "write": (
         stream(512, 4, ("plain", "plain")),
-        stream(256, 2, ("plain", "stream"), persistent=False),
+        stream(512, 4, ("plain", "stream")),
+        stream(256, 2, ("plain", "plain"), persistent=False),
+        _WIDE,
         bulk(32, 16384, 8, ("plain", "plain")),
+        bulk(32, 8192, 8, ("plain", "first")),
     ),
     "copy": (
         stream(256, 4, ("once", "stream")),
         stream(512, 4, ("first", "plain"), persistent=False),
-        stream(512, 4, ("once", "plain"), pack_bytes=32, first=(10, 0)),
+        stream(256, 8, ("first", "first")),
+        stream(1024, 2, ("plain", "plain"), persistent=False),
+        _WIDE,
+        bulk(32, 32768, 6, ("plain", "plain")),
         bulk(32, 16384, 6, ("first", "plain")),
+        bulk(32, 8192, 8, ("first", "first")),
     ),
     "triad": (
         stream(256, 4, ("once", "stream")),
         stream(512, 4, ("first", "plain"), persistent=False),
-        stream(512, 4, ("once", "plain"), pack_bytes=32, first=(10, 0)),
+        stream(512, 2, ("once", "plain")),
+        stream(1024, 2, ("plain", "plain"), persistent=False),
+        _WIDE,
         bulk(256, 16384, 3, ("plain", "plain"), drain_bulk=False),
+        bulk(256, 16384, 6, ("first", "plain")),
     ),
 }
-STREAMS |= {"scale": STREAMS["copy"], "add": STREAMS["triad"], "dot": STREAMS["read"]}
+_DOT = (
+    stream(512, 4, ("once", "plain")),
+    stream(1024, 2, ("once", "plain")),
+    _WIDE,
+    bulk(128, 16384, 6, ("plain", "plain")),
+)
+STREAMS |= {"scale": STREAMS["copy"], "add": STREAMS["triad"], "dot": _DOT}
 
 # Arrays that stay in L2, several passes a launch: past L1 without prefetching neighbours.
 RESIDENT = (stream(1024, 4, ("l2", "plain")), stream(512, 4, ("l2", "plain")))
@@ -198,7 +217,8 @@ def rows() -> Iterator[tuple[MemoryKernel, str]]:
 
 
 def variants(dtype: str, place: Place) -> tuple[str, ...]:
-    return ("fastest",)
+    """The fastest of our kernels, and the driver's own copy and fill."""
+    return ("fastest", "driver")
 
 
 def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
@@ -208,6 +228,8 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
         Unavailable: nothing here does this operation on this level or with this access.
     """
     level, access, op = (case.params[k] for k in ("level", "access", "op"))
+    if case.variant == "driver":
+        return _prepare_driver(case, place, arrays)
     if access != "sequential":
         return _prepare_gather(case, place, arrays)
     if level == "memory":
@@ -256,6 +278,39 @@ def bind_stream(
         ctypes.c_uint32(passes(case.params)),
     ]
     return kernel.bind((grid, 1, 1), (row.threads, 1, 1), arguments, place.stream, shared)
+
+
+def _prepare_driver(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
+    """The driver's copy between two places of the device, and its fill of 1, 2 or 4 bytes."""
+    op, itemsize, out = case.params["op"], _itemsize(case.dtype), arrays["c"]
+    plain = case.params["level"] == "memory" and case.params["access"] == "sequential"
+    if (
+        not plain
+        or passes(case.params) > 1
+        or op not in ("copy", "write")
+        or (op == "write" and itemsize == 8)
+    ):
+        raise Unavailable("the driver copies, and fills with values of up to 4 bytes, in memory.")
+    cuda, queue = driver.cuda(), driver.cuda().CUstream(place.stream)
+    if op == "copy":
+        source = arrays["a"].ptr
+        return Prepared(
+            lambda: driver.check(cuda.cuMemcpyDtoDAsync(out.ptr, source, out.nbytes, queue))
+        )
+    fill = getattr(cuda, f"cuMemsetD{8 * itemsize}Async")
+    bits, count = _scalar_bits(case.dtype), out.nbytes // itemsize
+    return Prepared(lambda: driver.check(fill(out.ptr, bits, count, queue)))
+
+
+def _scalar_bits(dtype: str) -> int:
+    import numpy as np
+
+    from pymicro.dtypes import DTYPES
+    from pymicro.operands import encode
+
+    row = DTYPES[dtype]
+    stored = encode(np.array([SCALARS[dtype]], np.float32), row).astype(row.storage)
+    return int(stored.view(f"u{stored.itemsize}")[0])
 
 
 def _prepare_on_chip(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
