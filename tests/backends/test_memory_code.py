@@ -27,7 +27,7 @@ def capability(arch):
 
 def dtype_of(row):
     """Kernels of on-chip levels add up words, whatever they are."""
-    return "fp32" if row.entry == "stream" else "int32"
+    return "fp32" if row.entry in ("stream", "gather") else "int32"
 
 
 @functools.cache
@@ -166,6 +166,15 @@ def test_a_chase_is_nothing_but_its_loads(key, opcode, tmp_path):
     loop = loop_of(opcode, found)
     assert loop.count(opcode) == 32
     assert not [name for name in loop if "MOV" in name]
+
+
+def test_the_search_of_partitions_times_bare_loads(tmp_path):
+    made = compiled("latency/partitions.cu", "sm_90", ())
+    check_log(made, 32)
+    found = instructions(made, tmp_path)
+    loads = [i for i, name in enumerate(found) if name == "LDG.E.64.STRONG.GPU"]
+    last = loads[-16:]
+    assert last == list(range(last[0], last[0] + 16))
 
 
 def loop_of(opcode, found):

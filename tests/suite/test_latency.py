@@ -65,6 +65,20 @@ def test_rings_that_cannot_be(changes, said):
         LATENCY.operands("int32", point(**changes))
 
 
+def test_l2_partitions_are_two_groups_for_each_sm():
+    from pymicro.backends.cuda.latency import two_groups
+
+    rng = np.random.default_rng(0)
+    far = rng.random((8, 1000)) < 0.5
+    cycles = np.where(far, 300.0, 210.0) + rng.normal(0, 3, far.shape)
+    found = two_groups(cycles)
+    assert found["l2_near_cycles"] == pytest.approx(210, abs=1)
+    assert found["l2_far_cycles"] == pytest.approx(300, abs=1)
+    assert found["l2_far_share"] == pytest.approx(far.mean(), abs=0.001)
+    alike = two_groups(np.full((8, 1000), 250.0))
+    assert alike["l2_near_cycles"] == alike["l2_far_cycles"] == 250
+
+
 @pytest.mark.parametrize("pages", ["huge", "small"])
 def test_the_cpu_walks_its_ring(pages):
     if importlib.util.find_spec("pymicro._native") is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pymicro import compiler, driver
@@ -202,7 +202,16 @@ def on_chip(level: str, size_bytes: int) -> MemoryKernel:
     )
 
 
-_GATHER = MemoryKernel("gather_t256_u8", "bandwidth/gather.cu", "gather", 256, 8)
+def gather(access: str) -> MemoryKernel:
+    """The kernel for elements that do not lie side by side, `strided` or `random`."""
+    return MemoryKernel(
+        name=f"gather_{access}_t256_u8",
+        source="bandwidth/gather.cu",
+        entry="gather",
+        threads=256,
+        unroll=8,
+        defines=(("ACCESS", access),),
+    )
 
 
 def rows() -> Iterator[tuple[MemoryKernel, str]]:
@@ -214,6 +223,8 @@ def rows() -> Iterator[tuple[MemoryKernel, str]]:
     for level in ("shared", "dsmem"):
         yield on_chip(level, 65536), "read"
     yield on_chip("shared", 65536), "write"
+    yield gather("strided"), "copy"
+    yield gather("random"), "copy"
 
 
 def variants(dtype: str, place: Place) -> tuple[str, ...]:
@@ -337,7 +348,7 @@ def _prepare_gather(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prep
     op, access, level = (case.params[k] for k in ("op", "access", "level"))
     if op != "copy" or level != "memory":
         raise Unavailable(f"{access} access is measured by --op copy in memory only.")
-    row = replace(_GATHER, defines=(("ACCESS", access),))
+    row = gather(access)
     kernel = _load(row, op, case.dtype, place)
     count = case.params["size"] // _itemsize(case.dtype)
     stride = case.params["stride"] if access == "strided" else 1
@@ -350,7 +361,7 @@ def _prepare_gather(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prep
     ]
     grid = case.params["sms"] * blocks_per_sm(kernel, row.threads, 0)
     call = kernel.bind((grid, 1, 1), (row.threads, 1, 1), arguments, place.stream)
-    return Prepared(call, {"kernel": f"{row.name}_{access}"})
+    return Prepared(call, {"kernel": row.name})
 
 
 def fastest(calls: Mapping[str, Call], stream_handle: int) -> tuple[str, dict[str, float]]:
