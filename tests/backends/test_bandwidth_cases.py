@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from pymicro.backends.base import Place
-from pymicro.backends.cuda import bandwidth, latency
+from pymicro.backends.cuda import bandwidth, bandwidth_rows, latency
 from pymicro.benchmark import Case
 from pymicro.errors import Unavailable
 from pymicro.streams import PARTIALS, passes
@@ -62,10 +62,10 @@ def prepared(wanted, place=HOPPER):
     return bandwidth.prepare(wanted, place, arrays())
 
 
-@pytest.mark.parametrize("op", bandwidth.STREAMS)
+@pytest.mark.parametrize("op", bandwidth_rows.STREAMS)
 def test_every_candidate_is_launched_within_its_limits(op):
     prepared(case(op=op))
-    usable = [row for row in bandwidth.STREAMS[op] if row.runs_on((9, 0))]
+    usable = [row for row in bandwidth_rows.STREAMS[op] if bandwidth_rows.fits(row, op, (9, 0))]
     assert len(BOUND) == len(usable) >= 3
     for row, launch in zip(usable, BOUND, strict=True):
         tiles = 2**30 // row.tile_bytes
@@ -86,7 +86,7 @@ def test_operands_that_an_operation_lacks_are_never_read():
 @pytest.mark.parametrize(("size", "resident"), [(2**20, True), (2**30, False)])
 def test_small_arrays_are_read_past_l1_several_times(size, resident):
     found = prepared(case(op="read", size=size))
-    assert (found.notes["kernel"] in {row.name for row in bandwidth.RESIDENT}) == resident
+    assert (found.notes["kernel"] in {row.name for row in bandwidth_rows.RESIDENT}) == resident
     assert (BOUND[0].arguments[5].value > 1) == resident
 
 
@@ -164,6 +164,22 @@ def test_a_chip_compiles_only_what_it_has(driver):
     prepared(case(op="copy"), Place("cuda", 0, (7, 5), 40))
     assert {wanted[0] for wanted in driver} == {"bandwidth/stream.cu"}
     assert {wanted[1] for wanted in driver} == {"sm_75"}
+
+
+@pytest.mark.parametrize("op", bandwidth_rows.STREAMS)
+def test_a_small_shared_memory_gets_small_rings(op):
+    bandwidth.prepare(case(op=op), Place("cuda", 0, (12, 0), 170), arrays())
+    assert any(launch.shared for launch in BOUND)
+    assert max(launch.shared for launch in BOUND) < 99 * 1024
+
+
+@pytest.mark.parametrize(("capability", "kib"), [((8, 9), 98), ((7, 5), 63), ((10, 3), 226)])
+def test_a_chunk_larger_than_shared_memory_is_refused(capability, kib):
+    place = Place("cuda", 0, capability, 132)
+    prepared(case(op="read", level="shared", size=kib // 16 * 16 * 1024), place)
+    if kib < 224:
+        with pytest.raises(Unavailable, match=f"{kib} KiB"):
+            prepared(case(op="read", level="shared", size=(kib // 16 + 1) * 16 * 1024), place)
 
 
 @pytest.mark.parametrize(("where", "hop"), [("shared", 0), ("dsmem", 1)])
