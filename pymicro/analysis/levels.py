@@ -40,7 +40,8 @@ class Agreement:
 
 def levels(points: Sequence[tuple[int, float]]) -> list[Level]:
     """The plateaus of a sweep of (ring bytes, seconds a step), from the fastest on."""
-    found, run = [], []
+    found: list[list[tuple[int, float]]] = []
+    run: list[tuple[int, float]] = []
     for size, seconds in sorted(points):
         if run and seconds > _SAME_LEVEL * stats.median([s for _, s in run]):
             found.append(run)

@@ -93,7 +93,8 @@ def _rates(result: Result) -> tuple[Rate, ...]:
 def _rate(kind: str, result: Result, times: Sequence[float]) -> Rate:
     middle, (low, high) = stats.median(times), stats.bootstrap_ci(times)
     if result.steps and not (result.flop or result.bytes):
-        return Rate(kind, *(t / result.steps for t in (middle, low, high)), middle)
+        each, least, most = (t / result.steps for t in (middle, low, high))
+        return Rate(kind, each, least, most, middle)
     work = result.flop or result.bytes
     return Rate(kind, work / middle, work / high, work / low, middle)
 

@@ -84,7 +84,7 @@ def bind_stream(
     out = arrays["c"]
     a, b = (arrays.get(name, out).ptr for name in "ab")
     count = size // _itemsize(case.dtype)
-    arguments = [
+    arguments: list[Any] = [
         ctypes.c_uint64(a),
         ctypes.c_uint64(b),
         ctypes.c_uint64(out.ptr),
