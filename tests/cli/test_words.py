@@ -37,7 +37,7 @@ def test_choices_are_lists_too():
     bandwidth = benchmark("bandwidth")
     found = words.given(bandwidth, {"op": "copy,triad,copy", "access": "all"})
     assert found == {"op": ("copy", "triad"), "access": ("sequential", "strided", "random")}
-    with pytest.raises(UsageError, match="unknown op 'tirad'; did you mean .*triad"):
+    with pytest.raises(UsageError, match=r"unknown op 'tirad'; did you mean .*triad"):
         words.given(bandwidth, {"op": "copy,tirad"})
 
 
