@@ -33,4 +33,4 @@ def steps(params: Params) -> int:
 
 def place_bytes(params: Params) -> int:
     """Bytes from one place to the next."""
-    return _PLACE_BYTES.get(params.get("where", ""), params["stride"])
+    return _PLACE_BYTES[params["where"]] if is_on_chip(params) else params["stride"]

@@ -80,7 +80,7 @@ def judge(result: Result) -> Verdict:
         sm_clock_hz=clock,
         power_w=telemetry.power_w if telemetry else None,
         limit=_limit(result, telemetry),
-        doubt=_doubt(clock_fraction),
+        doubt=_doubt(clock_fraction, value / peak if peak and not result.flop else None),
     )
 
 
@@ -93,7 +93,8 @@ def _rates(result: Result) -> tuple[Rate, ...]:
 def _rate(kind: str, result: Result, times: Sequence[float]) -> Rate:
     middle, (low, high) = stats.median(times), stats.bootstrap_ci(times)
     if result.steps and not (result.flop or result.bytes):
-        return Rate(kind, *(t / result.steps for t in (middle, low, high)), middle)
+        each, least, most = (t / result.steps for t in (middle, low, high))
+        return Rate(kind, each, least, most, middle)
     work = result.flop or result.bytes
     return Rate(kind, work / middle, work / high, work / low, middle)
 
@@ -122,10 +123,15 @@ def _limit(result: Result, telemetry: Telemetry | None) -> str:
     return ", ".join(limits) or "none seen"
 
 
-def _doubt(clock_fraction: float | None) -> str | None:
+def _doubt(clock_fraction: float | None, bus_fraction: float | None) -> str | None:
     if clock_fraction is not None and clock_fraction > _IMPOSSIBLE:
         return (
             f"{100 * clock_fraction:.0f} % of the peak at the clock measured cannot be: the "
             "device's row, the clock or the count of operations is wrong."
+        )
+    if bus_fraction is not None and bus_fraction > _IMPOSSIBLE:
+        return (
+            f"{100 * bus_fraction:.0f} % of the memory bus's peak cannot be: a cache served "
+            "part of it, or the device's row is wrong."
         )
     return None

@@ -34,7 +34,8 @@ def bind(torch: Any, case: Case, tensors: Mapping[str, Any]) -> Call:
     """
     require(why_not(case))
     c, s, op = tensors["c"], SCALARS[case.dtype], case.params["op"]
-    a, b = tensors.get("a"), tensors.get("b")
+    a: Any = tensors.get("a")
+    b: Any = tensors.get("b")
     if case.params["access"] == "strided":
         a = a[:: case.params["stride"]][: c.numel()]
     if op in ("read", "dot"):

@@ -52,7 +52,8 @@ def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> Reference:
 
     if p.get("level") in ON_CHIP:
         return expected.OnChip(p["op"], inputs["a"], passes(p), p["sms"])
-    a, b = inputs.get("a"), inputs.get("b")
+    a: Any = inputs.get("a")
+    b: Any = inputs.get("b")
     if p["access"] != "sequential":
         stride = p["stride"] if p["access"] == "strided" else None
         return expected.Gathered(a, stride)

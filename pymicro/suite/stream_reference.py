@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -46,28 +47,28 @@ class Streamed:
         """1 where stored bits differ."""
         return (_bits(c[part]) != _bits(self._whole(part))).astype(np.float32)
 
-    def _whole(self, part: slice) -> np.ndarray:
-        a, b, storage = self._a, self._b, self._dtype.storage
+    def _whole(self, part: slice) -> Any:
+        a: Any = self._a
+        b: Any = self._b
+        storage = self._dtype.storage
         if self._op == "write":
             value = encode(np.full(1, self._s, np.float64), self._dtype).astype(storage)
             return np.broadcast_to(value, (part.stop - part.start,))
-        assert a is not None
         s = np.array(self._s, storage)
         with np.errstate(over="ignore"):
             if self._op == "copy":
                 return a[part]
             if self._op == "scale":
                 return a[part] * s
-            assert b is not None
             return a[part] + (b[part] if self._op == "add" else b[part] * s)
 
-    def _relative(self, c: np.ndarray, part: slice) -> np.ndarray:
+    def _relative(self, c: np.ndarray, part: slice) -> Any:
         assert self._a is not None
-        wide = np.longdouble if self._dtype.name == "fp64" else np.float64
-        a = decode(self._a[part], self._dtype).astype(wide)
+        wide: Any = np.longdouble if self._dtype.name == "fp64" else np.float64
+        a: Any = decode(self._a[part], self._dtype).astype(wide)
         terms = [a * self._s] if self._op == "scale" else [a]
         if self._b is not None:
-            b = decode(self._b[part], self._dtype).astype(wide)
+            b: Any = decode(self._b[part], self._dtype).astype(wide)
             terms.append(b * self._s if self._op == "triad" else b)
         size = sum(np.abs(t) for t in terms) + np.finfo(np.float32).tiny
         got = decode(c[part], self._dtype).astype(wide)
@@ -85,7 +86,7 @@ class Summed:
     def __init__(self, dtype: DType, op: str, a: np.ndarray, b: np.ndarray | None) -> None:
         self._sums = DTYPES[SUMS[dtype.name]]
         self._count = a.size
-        wide = np.int64 if dtype.is_integer else np.longdouble
+        wide: Any = np.int64 if dtype.is_integer else np.longdouble
         self._expected, self._squares = wide(0), 0.0
         for part in _chunks(a.size):
             terms = decode(a[part], dtype).astype(np.int64 if dtype.is_integer else np.float64)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pymicro.backends.cuda import bandwidth, latency
+from pymicro.backends.cuda import bandwidth_rows, latency
 from pymicro.compiler import compile_logged, supported_archs
 
 ARCHS = ("sm_61", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 DTYPES = ("fp64", "fp32", "fp16", "bf16", "int32", "int8")
 BANDWIDTH = [
-    pytest.param(row, op, id=f"{row.name}-{op}") for row, op in dict.fromkeys(bandwidth.rows())
+    pytest.param(row, op, id=f"{row.name}-{op}") for row, op in dict.fromkeys(bandwidth_rows.rows())
 ]
 ON_90 = [p for p in BANDWIDTH if p.values[0].runs_on((9, 0))]
 
@@ -27,7 +27,7 @@ def capability(arch):
 
 def dtype_of(row):
     """Kernels of on-chip levels add up words, whatever they are."""
-    return "fp32" if row.entry == "stream" else "int32"
+    return "fp32" if row.entry in ("stream", "gather") else "int32"
 
 
 @functools.cache
@@ -84,12 +84,12 @@ def test_rows_fit_every_chip(row, op, arch):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_120"])
 def test_every_format_compiles_for_old_and_new(dtype, arch):
-    row = bandwidth.RESIDENT[1]
+    row = bandwidth_rows.RESIDENT[1]
     check_log(compiled(row.source, arch, row.macros("triad", dtype)), row.threads)
 
 
 def row_named(start, op):
-    return next(r for r, o in bandwidth.rows() if o == op and r.name.startswith(start))
+    return next(r for r, o in bandwidth_rows.rows() if o == op and r.name.startswith(start))
 
 
 @pytest.mark.parametrize("op", ["copy", "triad"])
@@ -97,7 +97,7 @@ def test_all_loads_are_in_flight_before_the_first_store(op, tmp_path):
     row = row_named("stream128", op)
     found = instructions(compiled(row.source, "sm_90", row.macros(op, "fp32")), tmp_path)
     wide = [name[:3] for name in found if ".128" in name and name[:3] in ("LDG", "STG")]
-    loads = row.unroll * bandwidth.inputs_of(op)
+    loads = row.unroll * bandwidth_rows.inputs_of(op)
     assert wide[: loads + row.unroll] == ["LDG"] * loads + ["STG"] * row.unroll
 
 
@@ -119,8 +119,12 @@ def test_bulk_reads_are_added_up_from_shared_memory(tmp_path):
 @pytest.mark.parametrize(
     ("source", "macros", "load"),
     [
-        ("bandwidth/stream.cu", bandwidth.RESIDENT[0].macros("read", "fp32"), "STRONG.GPU"),
-        ("bandwidth/l1.cu", bandwidth.on_chip("l1", 65536).macros("read", "int32"), "STRONG.SM"),
+        ("bandwidth/stream.cu", bandwidth_rows.RESIDENT[0].macros("read", "fp32"), "STRONG.GPU"),
+        (
+            "bandwidth/l1.cu",
+            bandwidth_rows.on_chip("l1", 65536).macros("read", "int32"),
+            "STRONG.SM",
+        ),
     ],
 )
 def test_cache_levels_are_read_where_they_say(source, macros, load, tmp_path):
@@ -131,7 +135,7 @@ def test_cache_levels_are_read_where_they_say(source, macros, load, tmp_path):
 
 
 def test_each_word_read_from_shared_memory_is_added(tmp_path):
-    row = bandwidth.on_chip("shared", 65536)
+    row = bandwidth_rows.on_chip("shared", 65536)
     found = instructions(compiled(row.source, "sm_90", row.macros("read", "int32")), tmp_path)
     first = found.index("LDS.128")
     loop = found[first : first + found[first:].index("BRA")]
@@ -166,6 +170,15 @@ def test_a_chase_is_nothing_but_its_loads(key, opcode, tmp_path):
     loop = loop_of(opcode, found)
     assert loop.count(opcode) == 32
     assert not [name for name in loop if "MOV" in name]
+
+
+def test_the_search_of_partitions_times_bare_loads(tmp_path):
+    made = compiled("latency/partitions.cu", "sm_90", ())
+    check_log(made, 32)
+    found = instructions(made, tmp_path)
+    loads = [i for i, name in enumerate(found) if name == "LDG.E.64.STRONG.GPU"]
+    last = loads[-16:]
+    assert last == list(range(last[0], last[0] + 16))
 
 
 def loop_of(opcode, found):

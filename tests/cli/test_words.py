@@ -33,6 +33,22 @@ def test_lists_multiply_out_and_repeat_nothing():
     assert len(points(size="1k,2k", m="1", n="1", k="1")) == 1
 
 
+def test_choices_are_lists_too():
+    bandwidth = benchmark("bandwidth")
+    found = words.given(bandwidth, {"op": "copy,triad,copy", "access": "all"})
+    assert found == {"op": ("copy", "triad"), "access": ("sequential", "strided", "random")}
+    with pytest.raises(UsageError, match=r"unknown op 'tirad'; did you mean .*triad"):
+        words.given(bandwidth, {"op": "copy,tirad"})
+
+
+def test_a_default_may_be_several_values():
+    bandwidth, latency = benchmark("bandwidth"), benchmark("latency")
+    defaults = {"size": 64, "threads": 1}
+    assert len(words.points(bandwidth, {}, "cpu", defaults)) == 4
+    sweep = dict(latency.defaults("cpu", None))
+    assert len(words.points(latency, {}, "cpu", sweep)) == len(sweep["size"]) > 10
+
+
 def test_axes_of_the_other_kind_of_device():
     assert "threads" not in points(kind="cuda")[0]
     assert points(kind="cuda")[0]["path"] == "auto"

@@ -16,7 +16,7 @@ class CudaBackend:
 
     name = "cuda"
     is_vendor = False
-    vendor_variants = ()
+    vendor_variants = ("driver",)
 
     def why_not(self, place: Place) -> str | None:
         if place.kind == "cpu":

@@ -1,204 +1,39 @@
-"""Kernels that move memory: their rows, which of them suit a case, a small tuner, the launch.
+"""Which of the memory kernels serves a case: a small tuner, and the launch.
 
-Arrays in device memory are streamed through registers (`stream.cu`) or by Hopper's bulk-copy
-engine (`bulk.cu`); which is faster differs from chip to chip, so the candidates are tried on the
-arrays of the case and the fastest is kept. On-chip levels have a kernel each.
+The candidates of an operation are tried on the arrays of the case and the fastest is kept.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pymicro import compiler, driver
 from pymicro.backends.base import Place, Prepared
+from pymicro.backends.cuda.bandwidth_rows import (
+    PACK_BYTES,
+    RESIDENT,
+    STATIC_SHARED_BYTES,
+    STREAMS,
+    Capability,
+    MemoryKernel,
+    fits,
+    gather,
+    on_chip,
+    shared_limit_bytes,
+)
 from pymicro.benchmark import Case
 from pymicro.errors import Unavailable
-from pymicro.streams import PARTIALS, SCALARS, inputs_of, is_reduction, passes
+from pymicro.streams import PARTIALS, SCALARS, is_reduction, passes
 
-Capability = tuple[int, int]
 Call = Callable[[], None]
-PACK_BYTES = 16
 _TRIES = 3
 
 
-@dataclass(frozen=True)
-class MemoryKernel:
-    """One compiled configuration of one source file.
-
-    Attributes:
-        name: the row's word in results; the operation and dtype are not part of it.
-        threads: threads of a block.
-        unroll: packs of each input that a thread has in flight (`stream.cu` and on-chip kernels).
-        tile_bytes: of each array, done by a block in one turn.
-        stages: tiles in the ring of `bulk.cu`.
-        hints: cache hints of loads and stores, words of `access.cuh`.
-        persistent: as many blocks as fit at once take turns, else one block does one tile.
-        first, last: compute capabilities it runs on, both included; last None is open.
-        defines: further macros.
-    """
-
-    name: str
-    source: str
-    entry: str
-    threads: int
-    unroll: int = 0
-    tile_bytes: int = 0
-    stages: int = 0
-    hints: tuple[str, str] = ("plain", "plain")
-    persistent: bool = True
-    first: Capability = (6, 1)
-    last: Capability | None = None
-    defines: tuple[tuple[str, str | int], ...] = ()
-
-    def runs_on(self, capability: Capability) -> bool:
-        return self.first <= capability and (self.last is None or capability <= self.last)
-
-    def macros(self, op: str, dtype: str) -> tuple[tuple[str, str | int], ...]:
-        """Everything the compiler must know."""
-        load, store = self.hints
-        own: list[tuple[str, str | int]] = [("OP", op), ("DTYPE", dtype), ("THREADS", self.threads)]
-        own += [("LOAD", load), ("STORE", store)]
-        if self.stages:
-            own += [("TILE_BYTES", self.tile_bytes), ("STAGES", self.stages)]
-        if self.unroll:
-            own.append(("UNROLL", self.unroll))
-        return (*own, *self.defines)
-
-    def shared_bytes(self, op: str) -> int:
-        """Dynamic shared memory of a block."""
-        return self.tile_bytes * (1 if op == "write" else self.stages * inputs_of(op))
-
-
-def stream(
-    threads: int,
-    unroll: int,
-    hints: tuple[str, str],
-    persistent: bool = True,
-    pack_bytes: int = PACK_BYTES,
-    first: Capability = (6, 1),
-) -> MemoryKernel:
-    """A row of `stream.cu`."""
-    name = f"stream{8 * pack_bytes}_t{threads}_u{unroll}_{'_'.join(hints)}"
-    return MemoryKernel(
-        name=name if persistent else f"{name}_tiles",
-        source="bandwidth/stream.cu",
-        entry="stream",
-        threads=threads,
-        unroll=unroll,
-        tile_bytes=threads * unroll * pack_bytes,
-        hints=hints,
-        persistent=persistent,
-        first=first,
-        defines=(("PACK_BYTES", pack_bytes),),
-    )
-
-
-def bulk(
-    threads: int, tile_bytes: int, stages: int, hints: tuple[str, str], drain_bulk: bool = True
-) -> MemoryKernel:
-    """A row of `bulk.cu`; `drain_bulk` lets the engine carry results out as well."""
-    return MemoryKernel(
-        name=f"bulk_{tile_bytes // 1024}k_x{stages}_t{threads}_{'_'.join(hints)}"
-        + ("" if drain_bulk else "_stores"),
-        source="bandwidth/bulk.cu",
-        entry="stream",
-        threads=threads,
-        tile_bytes=tile_bytes,
-        stages=stages,
-        hints=hints,
-        first=(9, 0),
-        defines=(("DRAIN_BULK", int(drain_bulk)),),
-    )
-
-
-# Candidates by operation; the tuner decides among those that the chip can run.
-STREAMS: dict[str, tuple[MemoryKernel, ...]] = {
-    "read": (
-        stream(512, 4, ("once", "plain")),
-        stream(1024, 4, ("once", "plain")),
-        stream(512, 4, ("once", "plain"), pack_bytes=32, first=(10, 0)),
-        bulk(128, 32768, 6, ("plain", "plain")),
-        bulk(256, 16384, 6, ("plain", "plain")),
-    ),
-    "write": (
-        stream(512, 4, ("plain", "plain")),
-        stream(256, 2, ("plain", "stream"), persistent=False),
-        bulk(32, 16384, 8, ("plain", "plain")),
-    ),
-    "copy": (
-        stream(256, 4, ("once", "stream")),
-        stream(512, 4, ("first", "plain"), persistent=False),
-        stream(512, 4, ("once", "plain"), pack_bytes=32, first=(10, 0)),
-        bulk(32, 16384, 6, ("first", "plain")),
-    ),
-    "triad": (
-        stream(256, 4, ("once", "stream")),
-        stream(512, 4, ("first", "plain"), persistent=False),
-        stream(512, 4, ("once", "plain"), pack_bytes=32, first=(10, 0)),
-        bulk(256, 16384, 3, ("plain", "plain"), drain_bulk=False),
-    ),
-}
-STREAMS |= {"scale": STREAMS["copy"], "add": STREAMS["triad"], "dot": STREAMS["read"]}
-
-# Arrays that stay in L2, several passes a launch: past L1 without prefetching neighbours.
-RESIDENT = (stream(1024, 4, ("l2", "plain")), stream(512, 4, ("l2", "plain")))
-
-_L1 = MemoryKernel(
-    "l1_t512_u4", "bandwidth/l1.cu", "l1", 512, 4, 512 * 4 * PACK_BYTES, hints=("l1", "plain")
-)
-
-
-def on_chip(level: str, size_bytes: int) -> MemoryKernel:
-    """The kernel for `size_bytes` in each SM: `l1`, `shared`, or `dsmem` (a neighbour's shared).
-
-    Raises:
-        Unavailable: no kernel has chunks of this size.
-    """
-    if level == "l1":
-        if size_bytes % _L1.tile_bytes or size_bytes > 192 * 1024:
-            raise Unavailable(
-                f"an L1 of one SM is read in whole tiles of {_L1.tile_bytes // 1024} KiB, "
-                "192 KiB at most; try --size 64KiB."
-            )
-        return _L1
-    threads = 1024 if size_bytes % (1024 * PACK_BYTES) == 0 else 256
-    unroll, rest = divmod(size_bytes, threads * PACK_BYTES)
-    if rest or not 1 <= unroll <= 14:
-        raise Unavailable(
-            "shared memory of one SM is gone through in chunks of whole 4 KiB up to 56 KiB or "
-            "whole 16 KiB up to 224 KiB; try --size 64KiB."
-        )
-    return MemoryKernel(
-        name=f"{level}_t{threads}_u{unroll}",
-        source="bandwidth/shared.cu",
-        entry="shared_memory",
-        threads=threads,
-        unroll=unroll,
-        tile_bytes=size_bytes,
-        first=(9, 0) if level == "dsmem" else (6, 1),
-        defines=(("HOP", int(level == "dsmem")),),
-    )
-
-
-_GATHER = MemoryKernel("gather_t256_u8", "bandwidth/gather.cu", "gather", 256, 8)
-
-
-def rows() -> Iterator[tuple[MemoryKernel, str]]:
-    """Every row with each operation that it may be compiled for."""
-    for op, candidates in STREAMS.items():
-        yield from ((row, op) for row in candidates)
-        yield from ((row, op) for row in RESIDENT)
-    yield _L1, "read"
-    for level in ("shared", "dsmem"):
-        yield on_chip(level, 65536), "read"
-    yield on_chip("shared", 65536), "write"
-
-
 def variants(dtype: str, place: Place) -> tuple[str, ...]:
-    return ("fastest",)
+    """The fastest of our kernels, and the driver's own copy and fill."""
+    return ("fastest", "driver")
 
 
 def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
@@ -208,6 +43,8 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
         Unavailable: nothing here does this operation on this level or with this access.
     """
     level, access, op = (case.params[k] for k in ("level", "access", "op"))
+    if case.variant == "driver":
+        return _prepare_driver(case, place, arrays)
     if access != "sequential":
         return _prepare_gather(case, place, arrays)
     if level == "memory":
@@ -224,7 +61,7 @@ def _also_write(level: str) -> str:
 def _prepare_stream(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     op, times = case.params["op"], passes(case.params)
     candidates = RESIDENT if times > 1 else STREAMS[op]
-    usable = [row for row in candidates if row.runs_on(_capability(place))]
+    usable = [row for row in candidates if fits(row, op, _capability(place))]
     calls = {}
     for row in usable:
         kernel = _load(row, op, case.dtype, place)
@@ -247,7 +84,7 @@ def bind_stream(
     out = arrays["c"]
     a, b = (arrays.get(name, out).ptr for name in "ab")
     count = size // _itemsize(case.dtype)
-    arguments = [
+    arguments: list[Any] = [
         ctypes.c_uint64(a),
         ctypes.c_uint64(b),
         ctypes.c_uint64(out.ptr),
@@ -258,11 +95,47 @@ def bind_stream(
     return kernel.bind((grid, 1, 1), (row.threads, 1, 1), arguments, place.stream, shared)
 
 
+def _prepare_driver(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
+    """The driver's copy between two places of the device, and its fill of 1, 2 or 4 bytes."""
+    op, itemsize, out = case.params["op"], _itemsize(case.dtype), arrays["c"]
+    plain = case.params["level"] == "memory" and case.params["access"] == "sequential"
+    if (
+        not plain
+        or passes(case.params) > 1
+        or op not in ("copy", "write")
+        or (op == "write" and itemsize == 8)
+    ):
+        raise Unavailable("the driver copies, and fills with values of up to 4 bytes, in memory.")
+    cuda, queue = driver.cuda(), driver.cuda().CUstream(place.stream)
+    if op == "copy":
+        source = arrays["a"].ptr
+        return Prepared(
+            lambda: driver.check(cuda.cuMemcpyDtoDAsync(out.ptr, source, out.nbytes, queue))
+        )
+    fill = getattr(cuda, f"cuMemsetD{8 * itemsize}Async")
+    bits, count = _scalar_bits(case.dtype), out.nbytes // itemsize
+    return Prepared(lambda: driver.check(fill(out.ptr, bits, count, queue)))
+
+
+def _scalar_bits(dtype: str) -> int:
+    import numpy as np
+
+    from pymicro.dtypes import DTYPES
+    from pymicro.operands import encode
+
+    row = DTYPES[dtype]
+    stored = encode(np.array([SCALARS[dtype]], np.float32), row).astype(row.storage)
+    return int(stored.view(f"u{stored.itemsize}")[0])
+
+
 def _prepare_on_chip(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     level, op, size, sms = (case.params[k] for k in ("level", "op", "size", "sms"))
     row = on_chip(level, size)
     if not row.runs_on(_capability(place)):
         raise Unavailable("clusters need compute capability 9.0 or later.")
+    limit = shared_limit_bytes(_capability(place)) - STATIC_SHARED_BYTES
+    if level != "l1" and size > limit:
+        raise Unavailable(f"a block of this chip has {limit // 1024} KiB of shared memory.")
     cluster = 2 if level == "dsmem" else 1
     if sms % cluster:
         raise Unavailable("SMs read one another's shared memory in pairs; --sms must be even.")
@@ -282,7 +155,7 @@ def _prepare_gather(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prep
     op, access, level = (case.params[k] for k in ("op", "access", "level"))
     if op != "copy" or level != "memory":
         raise Unavailable(f"{access} access is measured by --op copy in memory only.")
-    row = replace(_GATHER, defines=(("ACCESS", access),))
+    row = gather(access)
     kernel = _load(row, op, case.dtype, place)
     count = case.params["size"] // _itemsize(case.dtype)
     stride = case.params["stride"] if access == "strided" else 1
@@ -295,7 +168,7 @@ def _prepare_gather(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prep
     ]
     grid = case.params["sms"] * blocks_per_sm(kernel, row.threads, 0)
     call = kernel.bind((grid, 1, 1), (row.threads, 1, 1), arguments, place.stream)
-    return Prepared(call, {"kernel": f"{row.name}_{access}"})
+    return Prepared(call, {"kernel": row.name})
 
 
 def fastest(calls: Mapping[str, Call], stream_handle: int) -> tuple[str, dict[str, float]]:

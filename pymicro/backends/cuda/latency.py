@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pymicro import chains, compiler, driver
@@ -14,6 +15,10 @@ from pymicro.errors import Unavailable
 
 Capability = tuple[int, int]
 _MOST_SHARED_BYTES = 48 * 1024
+_L2_FROM_BYTES = 2**20  # no L1 is as large
+# Lines for the search of L2's partitions, at a stride that meets all channels; the last as in
+# `partitions.cu`. %smid may exceed the number of SMs where some are fused off.
+_PROBED_LINES, _PROBE_STRIDE_BYTES, _PROBE_STEPS, _MOST_SMS = 1024, 16 * 1024 + 128, 16, 1024
 _LINKERS = 256  # threads that lay a ring on chip, or a block of those that lay one in memory
 
 
@@ -111,7 +116,57 @@ def _in_memory(row: ChaseKernel, case: Case, place: Place, arrays: Mapping[str, 
         ring.free()
         first.free()
 
-    return Prepared(call, {"kernel": row.name}, close)
+    in_l2 = row.step == "l1" and _L2_FROM_BYTES <= count * stride <= _l2_bytes(place)
+    return Prepared(call, {"kernel": row.name} | (partitions(place) if in_l2 else {}), close)
+
+
+def _l2_bytes(place: Place) -> int:
+    return driver.open_gpu(place.index).attribute("L2_CACHE_SIZE")
+
+
+@cache
+def partitions(place: Place) -> dict[str, float]:
+    """Cycles of an L2 hit in the partition near an SM and in the one far from it.
+
+    Each SM times loads of lines spread over half of L2; its lines fall into two groups. On a chip
+    with one partition both figures are about the same.
+    """
+    import numpy as np
+
+    base = driver.Buffer((_PROBED_LINES * _PROBE_STRIDE_BYTES // 8,), "uint64")
+    words = np.zeros(base.shape, np.uint64)
+    offsets = np.arange(_PROBED_LINES, dtype=np.uint64) * np.uint64(_PROBE_STRIDE_BYTES)
+    words[(offsets // np.uint64(8)).astype(np.intp)] = np.uint64(base.ptr) + offsets
+    base.upload(words)
+    taken = driver.Buffer((_MOST_SMS, _PROBED_LINES), "uint32")
+    taken.fill_bytes(0)
+    arguments = [
+        ctypes.c_uint64(base.ptr),
+        ctypes.c_uint32(_PROBED_LINES),
+        ctypes.c_int64(_PROBE_STRIDE_BYTES),
+        ctypes.c_uint32(4),
+        ctypes.c_uint64(taken.ptr),
+    ]
+    probe = _load(ChaseKernel("latency/partitions.cu", "l2"), "partitions", place)
+    probe.bind((place.sm_count, 1, 1), (1, 1, 1), arguments, place.stream)()
+    cycles = taken.download().astype(np.float64) / _PROBE_STEPS
+    base.free()
+    taken.free()
+    return two_groups(cycles[cycles.any(axis=1)])
+
+
+def two_groups(cycles: Any) -> dict[str, float]:
+    """Medians of the two groups that each SM's lines (a row of `cycles`) fall into."""
+    import numpy as np
+
+    low, high = np.percentile(cycles, [10, 90], axis=1)
+    is_far = cycles > ((low + high) / 2)[:, None]
+    near, far = cycles[~is_far], cycles[is_far]
+    return {
+        "l2_near_cycles": float(np.median(near)),
+        "l2_far_cycles": float(np.median(far)) if far.size else float(np.median(near)),
+        "l2_far_share": float(is_far.mean()),
+    }
 
 
 def _lay(row: ChaseKernel, place: Place, base: int, order: Any, count: int, stride: int) -> None:

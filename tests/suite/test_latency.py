@@ -1,0 +1,92 @@
+"""The latency benchmark: what a ring is, how long a walk, and where it must end."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from pymicro import chains, operands, run
+from pymicro.benchmark import Case
+from pymicro.errors import UsageError, WrongResult
+from pymicro.suite import benchmark
+from pymicro.workbench import Workbench
+
+LATENCY = benchmark("latency")
+
+
+def point(**changes):
+    return {"size": 2**16, "stride": 128, "where": "memory", "step": "load"} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "places"),
+    [({}, 512), ({"stride": 4096}, 16), ({"where": "shared"}, 2**14), ({"where": "dsmem"}, 2**13)],
+)
+def test_places_of_a_ring(changes, places):
+    order, out = LATENCY.operands("int32", point(**changes))
+    assert (order.shape, order.fill) == ((places,), "cycle")
+    assert (out.shape, out.fill) == ((6,), "output")
+
+
+def test_walks_are_whole_rounds_and_longest_where_the_cache_starts_empty():
+    for where in ("memory", "shared", "dsmem", "host"):
+        assert chains.steps(point(where=where)) % chains.STEPS_A_ROUND == 0
+    small, large = (chains.steps(point(size=s)) for s in (2**16, 2**26))
+    assert small > large > chains.steps(point(where="host"))
+    # The first lap of the largest ring in L1 is lost among the later ones.
+    assert chains.steps(point(size=2**18)) > 100 * chains.places(point(size=2**18))
+
+
+def test_a_cycle_is_a_permutation_of_its_own_seed():
+    first, again, other = (operands.cycle(1000, seed) for seed in (1, 1, 2))
+    assert sorted(first.tolist()) == list(range(1000))
+    assert first.dtype == np.int32
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_a_walk_that_ends_elsewhere_is_wrong():
+    p = point()
+    order = operands.cycle(512, 3)
+    reference = LATENCY.reference("int32", p, {"order": order})
+    out = np.zeros(6, np.int32)
+    out.view(np.int64)[2] = order[chains.steps(p) % 512] * 128
+    assert reference.check(out).error == 0
+    out.view(np.int64)[2] += 128
+    with pytest.raises(WrongResult, match="the walk ended"):
+        reference.check(out)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"), [({"size": 128}, "two places"), ({"stride": 12}, "multiple")]
+)
+def test_rings_that_cannot_be(changes, said):
+    with pytest.raises(UsageError, match=said):
+        LATENCY.operands("int32", point(**changes))
+
+
+def test_l2_partitions_are_two_groups_for_each_sm():
+    from pymicro.backends.cuda.latency import two_groups
+
+    rng = np.random.default_rng(0)
+    far = rng.random((8, 1000)) < 0.5
+    cycles = np.where(far, 300.0, 210.0) + rng.normal(0, 3, far.shape)
+    found = two_groups(cycles)
+    assert found["l2_near_cycles"] == pytest.approx(210, abs=1)
+    assert found["l2_far_cycles"] == pytest.approx(300, abs=1)
+    assert found["l2_far_share"] == pytest.approx(far.mean(), abs=0.001)
+    alike = two_groups(np.full((8, 1000), 250.0))
+    assert alike["l2_near_cycles"] == alike["l2_far_cycles"] == 250
+
+
+@pytest.mark.parametrize("pages", ["huge", "small"])
+def test_the_cpu_walks_its_ring(pages):
+    if importlib.util.find_spec("pymicro._native") is None:
+        pytest.skip("the C++ module is not built")
+    bench = Workbench("cpu")
+    p = {"size": 2**20, "stride": 64, "pages": pages}
+    case = Case("latency", "native", "chase", "int32", p)
+    context = run.Context(bench, {"kind": "cpu", "name": "x"}, {}, "r", lambda windows: None)
+    (result,) = run.run(LATENCY, [case], run.Options(budget_s=0.3), context)
+    assert result.outcome == "ok", result.reason
+    assert result.steps == chains.steps(p)
