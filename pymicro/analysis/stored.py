@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pymicro import stats
+from pymicro.analysis.environments import at
 from pymicro.analysis.figures import Figure, Line, Ratio, Subject, ratio
 from pymicro.analysis.on_paper import topic_of
 from pymicro.analysis.verdict import judge
@@ -170,7 +171,7 @@ def _entry(result: Result, times: Sequence[float], rate: str) -> Entry:
 
 def _origin(result: Result, kernel: str) -> str:
     node = result.environment.get("node") or "a machine without a name"
-    driver = (result.environment.get("driver") or {}).get("version")
+    driver = at(result.environment, ("driver", "version"))
     words = (
         f"run {result.run_id or 'without a name'} on {node}, {result.created_utc}",
         result.device.get("name"),

@@ -71,7 +71,7 @@ def command(
     for said in findings:
         click.echo(f"warning: {said}", err=True)
     if plot is not None:
-        plots.comparison(found, plot)
+        plots.draw_comparison(found, plot)
         click.echo(f"drawn to {plot}", err=True)
     _refuse_if_nothing_fits(found)
     return 0

@@ -62,7 +62,7 @@ def command(
     else:
         click.echo(report.render(model, format_), nl=False)
     if plot is not None:
-        plots.roofline(model, plot)
+        plots.draw_roofline(model, plot)
         click.echo(f"drawn to {plot}", err=True)
     return 0
 
