@@ -11,8 +11,9 @@ ROOT = Path(__file__).parents[1] / "pymicro"
 FLOORS = (
     {"errors"},
     {"units", "chains", "dtypes", "driver", "compiler", "nvml", "streams"},
-    {"benchmark", "devices", "operands", "stats", "telemetry", "timers", "workloads"},
-    {"backends", "environment", "probes", "results", "sampling", "verify"},
+    {"benchmark", "devices", "operands", "software", "stats", "telemetry", "timers", "workloads"},
+    {"backends", "environment", "results", "sampling", "verify"},
+    {"probes"},
     {"analysis", "suite", "workbench"},
     {"e2e", "report", "run"},
     {"cli"},

@@ -8,7 +8,7 @@ import sys
 import click
 
 import pymicro
-from pymicro.cli import compare, devices, measure, results, roofline
+from pymicro.cli import compare, devices, doctor, measure, readiness, results, roofline
 from pymicro.errors import PymicroError
 from pymicro.suite import benchmarks
 
@@ -17,6 +17,7 @@ Examples:
   pymicro gemm --dtype fp16                 every backend that runs here, checked and timed
   pymicro gemm --dtype fp32,tf32 --size 4k  two formats at 4096 x 4096 x 4096
   pymicro devices --all                     the catalogue of cards
+  pymicro doctor                            what is broken here, and what to do
   pymicro show                              what was measured so far
   pymicro compare H100 4090                 two cards: data sheets, published, measured
   pymicro roofline 4090                     what bounds work of which intensity
@@ -36,6 +37,8 @@ def cli() -> None:
 for _benchmark in benchmarks().values():
     cli.add_command(measure.command(_benchmark))
 cli.add_command(devices.command)
+cli.add_command(doctor.command)
+cli.add_command(readiness.command)
 cli.add_command(results.show)
 cli.add_command(compare.command)
 cli.add_command(roofline.command)

@@ -1,0 +1,103 @@
+"""A row for a layer on a chip, and the rules that tables and probes share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pymicro.software import faults, stacks
+from pymicro.software.codes import Arch, Capability, best_code
+from pymicro.software.versions import dotted
+
+RowKind = Literal["native", "relative", "jit", "dropped", "impossible", "unknown", "on", "off"]
+Evidence = Literal["binary", "profiler", "probe", "table"]
+# From best to worst; `unknown` and the states of flags are no ranks.
+_RANKS: tuple[RowKind, ...] = ("native", "relative", "jit", "dropped", "impossible")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One layer on one chip.
+
+    Attributes:
+        kind: how its code runs there; `dropped`: older versions served the chip; `on`, `off`: a
+            flag's state.
+        evidence: `binary`: the library's own list of what it carries; `profiler`: what ran;
+            `probe`: an empty kernel that compiled or ran; `table`: versions and sources.
+    """
+
+    layer: str
+    version: str
+    kind: RowKind
+    evidence: Evidence
+    seen: str
+    do: str = ""
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """All rows for a chip, and the documented faults that hold for it with this software.
+
+    Attributes:
+        device, key: the card's name, and its row in the catalogue (empty if it has none).
+    """
+
+    device: str
+    key: str
+    capability: Capability
+    rows: tuple[Row, ...]
+    faults: tuple[faults.Fault, ...] = ()
+
+    @property
+    def verdict(self) -> RowKind:
+        """The worst layer's kind; `unknown` where no layer has one."""
+        ranks = [_RANKS.index(row.kind) for row in self.rows if row.kind in _RANKS]
+        return _RANKS[max(ranks)] if ranks else "unknown"
+
+
+def torch_row(
+    version: str,
+    capability: Capability,
+    archs: tuple[Arch, ...],
+    evidence: Evidence,
+    sources: tuple[str, ...] = (),
+) -> Row:
+    """How torch's own kernels run on a chip; its remedy is a build that has better code."""
+    kind, arch = best_code(capability, archs)
+    chip = dotted(capability)
+    seen = {
+        "native": f"its kernels have machine code for {chip} ({arch})",
+        "relative": f"its kernels run as {arch} code of a relative",
+        "jit": f"its kernels are PTX ({arch}), compiled by the driver at first use",
+        "impossible": f"its kernels have no code for {chip}: {', '.join(map(str, archs))}",
+    }[kind]
+    do = "" if kind in ("native", "relative") else torch_remedy(capability)
+    return Row("torch", version, kind, evidence, seen, do, sources)
+
+
+def torch_remedy(capability: Capability) -> str:
+    """The oldest and the newest build in the table that run well on a chip."""
+    good = [
+        build
+        for build in stacks.load().torch
+        if best_code(capability, build.archs)[0] in ("native", "relative")
+    ]
+    if not good:
+        return "no build in the table has machine code for it; build torch from source"
+    ends = dict.fromkeys(
+        f"torch {dotted(b.version)} for CUDA {dotted(b.cuda)}" for b in (good[0], good[-1])
+    )
+    return f"builds with code for it: {' to '.join(ends)}"
+
+
+def with_ptx(archs: tuple[Arch, ...]) -> tuple[Arch, ...]:
+    """What a compiler can make: machine code and PTX for each plain architecture it knows."""
+    plain = tuple(a for a in archs if not a.suffix)
+    return (*archs, *(Arch(a.capability, is_ptx=True) for a in plain))
+
+
+def below_support(row: stacks.Compiler, version: str, capability: Capability) -> Row:
+    """Its assembler may know the chip; its makers do not promise that kernels work."""
+    seen = f"it supports {dotted(row.first)} and newer; {dotted(capability)} may work or not"
+    return Row(row.name, version, "unknown", "table", seen, "", row.sources)

@@ -1,0 +1,34 @@
+"""Findings on a screen: what was seen, and under it why it matters and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pymicro.report.terminal import Terminal
+from pymicro.results import Finding
+
+_WORDS = {"info": "ok", "warning": "warning", "error": "ERROR"}
+
+
+def show(findings: Sequence[Finding], terminal: Terminal | None = None) -> None:
+    """Print findings in their order, then how many there are of each kind."""
+    terminal = terminal or Terminal()
+    rows = [[_WORDS[f.severity], _text(f)] for f in findings]
+    if rows:
+        terminal.table(None, rows, numbers=())
+    counts = {word: sum(f.severity == s for f in findings) for s, word in _WORDS.items()}
+    told = [
+        f"{n} {word.lower()}{'s' if n > 1 and word != 'ok' else ''}"
+        for word, n in counts.items()
+        if n
+    ]
+    terminal.say(", ".join(told) or "nothing to report")
+
+
+def _text(finding: Finding) -> str:
+    lines = [finding.seen]
+    if finding.why:
+        lines.append(f"  {finding.why}")
+    if finding.do:
+        lines.append(f"  -> {finding.do}")
+    return "\n".join(lines)

@@ -1,0 +1,111 @@
+"""Settings of each GPU, with every answer of NVML missing in turn."""
+
+import json
+import os
+
+import pynvml
+import pytest
+
+from pymicro.probes import Check, examine, gpus
+
+QUESTIONS = [
+    "nvmlDeviceGetMigMode", "nvmlDeviceGetVirtualizationMode", "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetEccMode", "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetMaxClockInfo",
+    "nvmlDeviceGetPowerManagementDefaultLimit", "nvmlDeviceGetApplicationsClock",
+    "nvmlDeviceGetDefaultApplicationsClock", "nvmlDeviceGetCurrPcieLinkGeneration",
+    "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkGeneration",
+    "nvmlDeviceGetMaxPcieLinkWidth", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetUUID",
+    "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceIsMigDeviceHandle",
+]  # fmt: skip
+ERRORS = [
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    pynvml.NVML_ERROR_UNKNOWN,
+]
+
+
+@pytest.fixture
+def found(scripted, fake_nvml, tmp_path):
+    def look(**changes):
+        for name, value in changes.items():
+            setattr(fake_nvml.gpus[0], name, value)
+        e = scripted.evidence(nvml=fake_nvml, root=tmp_path)
+        return {f.code: f for f in examine(e, [Check(gpus.gpus)])}
+
+    return look
+
+
+def test_a_card_in_order(found):
+    assert {code: f.severity for code, f in found().items()} == {"link": "info"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "severity"),
+    [
+        ({"power_limit_mw": 500_000}, "power-limit-lowered", "warning"),
+        ({"application_clock_mhz": 1500}, "clocks-set", "warning"),
+        ({"event_reasons": 0x2}, "clocks-set", "warning"),
+        ({"event_reasons": 0x40}, "slowdown", "warning"),
+        ({"persistence": 0}, "persistence-off", "info"),
+        ({"ecc": 0}, "ecc-off", "info"),
+        ({"mig_mode": 1}, "mig", "info"),
+        ({"virtualization": 2}, "virtual-gpu", "info"),
+        ({"virtualization": 1}, "virtual-gpu", "info"),
+        ({"pids": (os.getpid(), 1)}, "gpu-in-use", "warning"),
+        ({"pcie_generation": 4}, "link-below-card", "info"),
+    ],
+    ids=str,
+)
+def test_each_setting_is_seen(found, changes, code, severity):
+    seen = found(**changes)
+    assert seen[code].severity == severity
+    assert not [c for c in seen if c.startswith("check-failed")]
+
+
+def test_lowered_limit_says_both_and_the_command(found):
+    finding = found(power_limit_mw=500_000)["power-limit-lowered"]
+    assert "500 W, 700 W by default" in finding.seen
+    assert "-pl 700" in finding.do
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_one_answer_that_is_missing_costs_no_other(found, fake_nvml, question, error):
+    fake_nvml.failing[question] = error
+    seen = found(power_limit_mw=500_000, persistence=0)
+    assert not [c for c in seen if c.startswith("check-failed")], seen
+    kept = {"power-limit-lowered", "persistence-off"} - {
+        "power-limit-lowered" if "Limit" in question else "",
+        "persistence-off" if "Persistence" in question else "",
+    }
+    assert kept <= seen.keys()
+    json.dumps([f.to_json() for f in seen.values()], allow_nan=False)
+
+
+def test_another_uuid_in_a_guest_is_matched_as_the_only_device(found):
+    seen = found(uuid="GPU-of-the-host", pci_bus_id="0000:99:00.0")
+    assert seen["gpu-matched-as-only"].severity == "info"
+
+
+def test_one_of_two_that_cannot_be_told_is_a_finding(found, fake_nvml, fake_gpu):
+    fake_nvml.gpus = [
+        fake_gpu(uuid="GPU-a", pci_bus_id="x"),
+        fake_gpu(uuid="GPU-b", pci_bus_id="y"),
+    ]
+    assert found()["gpu-not-in-nvml"].severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("now", "under_load", "code"),
+    [
+        ((1, 16), False, "link"),  # Power saving, not a fault.
+        ((5, 16), True, "link"),
+        ((3, 16), True, "link-degraded"),
+        ((5, 8), False, "link-degraded"),  # Lanes are not given up when idle.
+        ((1, 8), True, "link-degraded"),
+    ],
+)
+def test_link_by_load(now, under_load, code):
+    finding = gpus.link_finding("the GPU", now, (5, 16), (5, 16), under_load)
+    assert finding.code == code
+    assert ("under load" if under_load else "idle") in finding.seen
