@@ -145,6 +145,12 @@ def test_unmatched_cases_are_listed_and_damage_is_told(pymicro, files, tmp_path)
     assert "only a.jsonl: gemm bf16" in out
     assert "warning" in err
     assert "middle of a record" in err
+    (tmp_path / "b.jsonl").write_text((tmp_path / "b.jsonl").read_text() + "\n{}\n")
+    for words in (("compare", "a.jsonl", "b.jsonl"), ("roofline", "b.jsonl")):
+        code, out, err = pymicro(*words)
+        assert code == 1, "records that cannot be read are no success"
+        assert "lines 2, 3 of b.jsonl" in err
+        assert "fp16" in out
 
 
 def test_a_card_of_the_users_own(pymicro, tmp_path):

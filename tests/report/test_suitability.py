@@ -59,7 +59,7 @@ def test_explain_names_rules_reasons_and_errors_with_figures():
     for word in ("fp16-columns", "variants", "pascal-fp16", "geforce-accumulate"):
         assert word in shown
     shown = " ".join(shown.split())
-    assert "with 2:4 sparsity 1.979 PFLOP/s, off the tensor cores 133.8 TFLOP/s" in shown
+    assert "with 2:4 sparsity 1979 TFLOP/s, off the tensor cores 133.8 TFLOP/s" in shown
     assert "off the tensor cores 197.4 GFLOP/s" in shown  # GP102: 1/64 of its FP32 rate.
     assert "memory 94 GiB, bandwidth 3.900 TB/s" in shown
 
