@@ -16,7 +16,7 @@ from pymicro.results import Result
 # What the case is, and how it was measured: both must agree for a ratio.
 _HOW = ("accumulate", "cache", "fill", "timer")
 # Parameters that say how the work was done and not what it was.
-_MEANS = ("threads", "path")
+_MEANS = ("threads", "path", "sms")
 _UNITS = {"flop_per_s": "FLOP/s", "bytes_per_s": "B/s", "s_per_step": "s", "s": "s"}
 
 

@@ -191,6 +191,35 @@ def test_cards_are_compared_by_their_stored_results_too():
     assert line.topic == "gemm fp16"
 
 
+def test_bandwidth_and_latency_of_two_cards():
+    """Another number of SMs is another way to do the same; less is better for a latency."""
+    rates = {"bandwidth": "bytes_per_s", "latency": "s_per_step"}
+
+    def both(device, sms, seconds):
+        size = {"size": 2**30, "level": "memory"}
+        return (
+            gemm_result(
+                seconds, device, benchmark="bandwidth", flop=0, bytes=2**31,
+                params=size | {"op": "copy", "sms": sms},
+            ),
+            gemm_result(
+                seconds, device, benchmark="latency", flop=0, bytes=0, steps=1000, params=size
+            ),
+        )  # fmt: skip
+
+    subjects = [
+        card("h200_sxm_141gb", *both(H200, 132, 1e-3)),
+        card("rtx_4090", *both(RTX_4090, 128, 4e-3)),
+    ]
+    found = compare(subjects, Wish(("bandwidth", "latency"), rates=rates)).lines
+    best = {x.topic: x for x in found if x.kind == "measured" and "best backend" in x.what}
+    assert best["bandwidth"].ratios[0].value == pytest.approx(4)
+    assert (best["bandwidth"].unit, best["bandwidth"].better) == ("B/s", "more")
+    assert best["latency"].ratios[0].value == pytest.approx(1 / 4)
+    assert (best["latency"].unit, best["latency"].better) == ("s", "less")
+    assert best["latency"].figures[0].value == pytest.approx(1e-6)
+
+
 def test_runs_join_on_the_whole_key_whatever_their_order():
     small = gemm_result(
         5e-5, params={"m": 512, "n": 512, "k": 512, "layout": "nt"}, flop=2 * 512**3

@@ -17,10 +17,13 @@ def h200(*results):
     return Subject("H200", SPECS["h200_sxm_141gb"], tuple(results))
 
 
-def bandwidth(level, seconds, **changes):
+def bandwidth(seconds, level="memory", size=2**30, passes=1, **changes):
+    params = {"op": "read", "size": size, "level": level, "access": "sequential"}
+    params |= changes.pop("params", {})
     return gemm_result(
-        seconds, benchmark="bandwidth", params={"level": level}, flop=0, bytes=2**30, **changes
-    )
+        seconds, benchmark="bandwidth", params=params, details={"passes": passes}, flop=0,
+        bytes=2**30, **changes,
+    )  # fmt: skip
 
 
 def test_ridge_is_peak_over_bandwidth():
@@ -73,12 +76,29 @@ def test_the_roof_at_the_clock_measured_follows_from_that_clock():
 
 def test_probes_are_roofs_and_no_points():
     peak = gemm_result(1e-4, benchmark="peak", variant="mma", params={})
-    slow, fast = bandwidth("dram", 3e-4), bandwidth("dram", 2.5e-4)
-    model = roofline(h200(peak, slow, fast, bandwidth("l2", 1e-4)), ("fp16",))
+    cached = bandwidth(1e-4, size=2**24, passes=64)
+    model = roofline(
+        h200(peak, bandwidth(3e-4), bandwidth(2.5e-4), cached, bandwidth(5e-5, "shared")),
+        ("fp16",),
+    )
     assert model.best("compute", "fp16", "probe").rate == pytest.approx(peak.flop / 1e-4)
     assert model.best("memory", "dram", "probe").rate == pytest.approx(2**30 / 2.5e-4)
     assert model.best("memory", "l2", "probe").rate == pytest.approx(2**30 / 1e-4)
+    assert model.best("memory", "shared", "probe").rate == pytest.approx(2**30 / 5e-5)
     assert model.points == ()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        bandwidth(1e-4, size=2**26, passes=4),  # 64 MiB: more than L2 and yet gone through often.
+        bandwidth(1e-4, size=45 * 2**20, passes=4),  # More than half of L2.
+        bandwidth(1e-4, params={"access": "random"}),
+    ],
+)
+def test_a_bandwidth_of_no_certain_level_is_no_roof(result):
+    model = roofline(h200(result), ("fp16",))
+    assert [r for r in model.roofs if r.origin == "probe"] == []
 
 
 def test_published_caches_are_roofs_where_there_are_any():
