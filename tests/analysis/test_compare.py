@@ -341,3 +341,13 @@ def test_a_kind_without_figures_is_said_to_be_missing():
     said = " ".join(found.absent)
     assert "data sheets print no such figure" in said
     assert "no stored measurement" in said
+
+
+def test_published_quantities_are_called_by_their_name_without_the_unit():
+    from pymicro.analysis.in_print import _UNIT
+    from pymicro.devices.metrics import METRICS
+
+    names = {name: _UNIT.sub("", name) for name in METRICS}
+    assert names["l1_read_bytes_per_clk_per_sm"] == "l1_read"
+    assert names["dram_latency_ns"] == names["dram_latency_cycles"] == "dram_latency"
+    assert not [n for n in names.values() if n.endswith(("gbps", "tflops", "clk", "per_sm"))]
