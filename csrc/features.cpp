@@ -9,6 +9,7 @@
 #if defined(__x86_64__) || defined(_M_X64)
 #define PYMICRO_X86 1
 #if defined(_MSC_VER)
+#include <immintrin.h>
 #include <intrin.h>
 #else
 #include <cpuid.h>

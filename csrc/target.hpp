@@ -2,7 +2,8 @@
 // -march: a function marked so may run only after cpu_features() said yes.
 #pragma once
 
-#if defined(__x86_64__) && defined(__GNUC__)
+// Not on Windows: its 16-byte stack is too little for what gcc keeps there.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32)
 #define PYMICRO_X86_KERNELS 1
 #define TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define TARGET_AVX_VNNI __attribute__((target("avx2,fma,f16c,avxvnni")))
