@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymicro.results import SCHEMA, Finding, Result, Verified, new_run_id, now_utc, summary
+from pymicro.results import (
+    SCHEMA,
+    Finding,
+    Result,
+    Verified,
+    latest,
+    new_run_id,
+    now_utc,
+    summary,
+)
 from pymicro.telemetry import Telemetry
 
 SEEN = Telemetry(sm_clock_hz=1.4e9, power_w=700.0, limits=("power_cap",), pcie=(5, 16), samples=40)
@@ -223,3 +232,10 @@ def test_summary_with_our_own_statistics_is_reproducible():
     low_s, high_s = got["ci95_s"]
     assert low_s <= got["median_s"] == sorted(times)[50] <= high_s
     assert got == summary(full(times_s=times, sample_sm_clock_hz=None))
+
+
+def test_the_latest_of_a_case_is_that_of_its_own_device():
+    first, again = full(), full(times_s=(0.001,), sample_sm_clock_hz=None)
+    other = full(device={"name": "NVIDIA L4", "sm_count": 58})
+    there = full(environment={"node": "there"})
+    assert latest([first, other, again, there]) == [again, other, there]

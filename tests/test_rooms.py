@@ -20,7 +20,19 @@ FLOORS = (
     {"__main__"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-HEAVY = ("numpy", "torch", "triton", "cupy", "numba", "cuda", "rich", "matplotlib", "pandas")
+HEAVY = (
+    "numpy",
+    "torch",
+    "triton",
+    "cupy",
+    "numba",
+    "cuda",
+    "rich",
+    "matplotlib",
+    "plotly",
+    "pandas",
+)
+COMMANDS = ("gemm", "devices", "compare", "roofline", "show")
 # Links to the folders beside the package; kernels import nothing of pymicro, csrc is no Python.
 FOREIGN = {"kernels", "csrc", "data"}
 
@@ -71,7 +83,9 @@ def _roots(path: Path):
             yield from (alias.name.split(".")[0] for alias in node.names)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["gemm", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
+)
 def test_help_loads_nothing_heavy(words):
     code = f"import sys; sys.argv[1:] = {words}\nfrom pymicro.cli import main\n"
     code += "try:\n    main()\nexcept SystemExit as e:\n    assert not e.code\n"

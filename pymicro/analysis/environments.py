@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pymicro.analysis.figures import Subject
@@ -53,11 +53,12 @@ def _advice(word: str) -> str:
 
 
 def _values(results: Sequence[Result], path: tuple[str, str]) -> set[str]:
-    found = {_at(r.environment, path) for r in results}
+    found = {at(r.environment, path) for r in results}
     return {str(value) for value in found if value is not None}
 
 
-def _at(environment: Any, path: tuple[str, str]) -> Any:
+def at(environment: Any, path: Sequence[str]) -> Any:
+    """The plain value at a path of a result's environment, None where there is none."""
     for key in path:
-        environment = (environment or {}).get(key)
-    return environment if not isinstance(environment, dict | list) else None
+        environment = environment.get(key) if isinstance(environment, Mapping) else None
+    return None if isinstance(environment, dict | list) else environment

@@ -27,7 +27,7 @@ from pymicro.devices.traps import (
 # The catalogue of published figures writes the general name.
 _FORMATS = {"fp8": "fp8_e4m3"}
 _MOST_REASONS = 2
-_UNIT = re.compile(r"_(gbps|tflops|cycles|ns|us|bytes_per_clk|\w+_per_clk_per_sm)$")
+_UNIT = re.compile(r"_(gbps|tflops|cycles|ns|us|(bytes|flop)_per_clk(_per_sm)?)$")
 
 Figures = Sequence[Published]
 

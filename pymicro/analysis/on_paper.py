@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pymicro.analysis.figures import Better, Figure, Line, Subject, exact, ratios
 from pymicro.devices.cpu import CpuSpec
 from pymicro.devices.peaks import Spec, peak_path
+from pymicro.devices.spec import PATHS
 from pymicro.dtypes import DTYPES, DType
 from pymicro.units import si
 
@@ -58,7 +59,7 @@ def _about(spec: Spec, row: DType, path: str) -> Iterator[str]:
     if isinstance(spec, CpuSpec):
         return
     wide = path.replace("fp32_acc", "fp16_acc")
-    other = spec.peak_ops_per_s(wide) if wide != path else None
+    other = spec.peak_ops_per_s(wide) if wide != path and wide in PATHS else None
     own = spec.peak_ops_per_s(path) or 0.0
     if other and other > 1.5 * own:
         yield f"sums into FP32; into FP16 the card does {si(other, 'FLOP/s')}."

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pymicro.analysis.figures import Subject
-from pymicro.analysis.verdict import judge
+from pymicro.analysis.verdict import is_from_memory, judge
 from pymicro.devices.cpu import CpuSpec
 from pymicro.devices.peaks import Spec, peak_path
 from pymicro.devices.published import select
@@ -19,6 +19,7 @@ from pymicro.devices.spec import DeviceSpec
 from pymicro.devices.traps import spoilt
 from pymicro.dtypes import DTYPES
 from pymicro.results import Result
+from pymicro.streams import arrays_moved
 
 Origin = Literal["data sheet", "at the clock measured", "probe", "published"]
 _LEVELS = {"l2_read_gbps": "l2", "l1_read_gbps": "l1", "smem_read_gbps": "shared"}
@@ -160,7 +161,7 @@ def _memory(subject: Subject) -> Iterator[Roof]:
     if rate:
         yield Roof("memory", "dram", "data sheet", rate, rate, rate, "memory bandwidth")
     yield from _at_memory_clock(subject)
-    yield from _probed(subject.results)
+    yield from _probed(subject)
     if isinstance(spec, DeviceSpec) and spec.key:
         yield from _published(spec)
 
@@ -176,19 +177,34 @@ def _at_memory_clock(subject: Subject) -> Iterator[Roof]:
         yield Roof("memory", "dram", "at the clock measured", rate, rate, rate, source)
 
 
-def _probed(results: Iterable[Result]) -> Iterator[Roof]:
+def _probed(subject: Subject) -> Iterator[Roof]:
     """The best stored bandwidth of each level of memory."""
     best: dict[str, Roof] = {}
-    for r in results:
-        if r.benchmark != "bandwidth" or not r.bytes:
+    for r in subject.results:
+        level = _level(r, subject.spec) if r.benchmark == "bandwidth" and r.bytes else None
+        if level is None:
             continue
-        level, seen = str(r.params.get("level", "dram")), judge(r).rates[0]
-        rate = r.bytes / seen.seconds
-        low, high = (rate * end / seen.value for end in (seen.low, seen.high))
-        roof = Roof("memory", level, "probe", rate, low, high, _run(r))
+        seen = judge(r).rates[0]
+        roof = Roof("memory", level, "probe", seen.value, seen.low, seen.high, _run(r))
         if level not in best or best[level].rate < roof.rate:
             best[level] = roof
     yield from best.values()
+
+
+def _level(result: Result, spec: Spec | None) -> str | None:
+    """From which level of memory a stored bandwidth is; None where that is not certain."""
+    p = result.params
+    if p.get("access", "sequential") != "sequential":
+        return None
+    if p.get("level", "memory") != "memory":
+        return str(p["level"])
+    if is_from_memory(result):
+        return "dram"
+    cache = spec.last_level_cache_bytes if spec else None
+    touched = arrays_moved(p["op"]) * p["size"] if {"op", "size"} <= p.keys() else None
+    # Half of it: a cache in two halves may hold a line twice.
+    within = cache is not None and touched is not None and touched <= cache / 2
+    return ("l2" if isinstance(spec, DeviceSpec) else "last cache") if within else None
 
 
 def _published(spec: DeviceSpec) -> Iterator[Roof]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pymicro import stats
+from pymicro.analysis.environments import at
 from pymicro.analysis.figures import Figure, Line, Ratio, Subject, ratio
 from pymicro.analysis.on_paper import topic_of
 from pymicro.analysis.verdict import judge
@@ -15,7 +16,7 @@ from pymicro.results import Result
 # What the case is, and how it was measured: both must agree for a ratio.
 _HOW = ("accumulate", "cache", "fill", "timer")
 # Parameters that say how the work was done and not what it was.
-_MEANS = ("threads", "path")
+_MEANS = ("threads", "path", "sms")
 _UNITS = {"flop_per_s": "FLOP/s", "bytes_per_s": "B/s", "s_per_step": "s", "s": "s"}
 
 
@@ -170,7 +171,7 @@ def _entry(result: Result, times: Sequence[float], rate: str) -> Entry:
 
 def _origin(result: Result, kernel: str) -> str:
     node = result.environment.get("node") or "a machine without a name"
-    driver = (result.environment.get("driver") or {}).get("version")
+    driver = at(result.environment, ("driver", "version"))
     words = (
         f"run {result.run_id or 'without a name'} on {node}, {result.created_utc}",
         result.device.get("name"),

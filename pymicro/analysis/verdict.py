@@ -102,13 +102,13 @@ def _rate(kind: str, result: Result, times: Sequence[float]) -> Rate:
 def _peaks(result: Result) -> tuple[float | None, float | None]:
     """Peak operations a second and a clock for the format, as the device's row has them."""
     if not result.flop:
-        return (result.device.get("memory_bytes_per_s") if _is_from_memory(result) else None), None
+        return (result.device.get("memory_bytes_per_s") if is_from_memory(result) else None), None
     peaks = result.device.get("peak_ops_per_s") or {}
     per_clock = result.device.get("ops_per_clk") or {}
     return peaks.get(result.dtype), per_clock.get(result.dtype)
 
 
-def _is_from_memory(result: Result) -> bool:
+def is_from_memory(result: Result) -> bool:
     """Whether the bytes crossed the device's memory bus: not those of a cache or inside an SM."""
     on_chip = result.params.get("level", "memory") != "memory"
     return result.bytes > 0 and not on_chip and result.details.get("passes", 1) == 1

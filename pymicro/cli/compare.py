@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
 from pymicro.report import FORMATS
@@ -51,6 +54,7 @@ def command(
     """
     from pymicro import dtypes as formats
     from pymicro.analysis.compare import Wish, compare, metrics
+    from pymicro.cli.subjects import tell
     from pymicro.report import comparison, plots
 
     if plot is not None:
@@ -68,16 +72,17 @@ def command(
         comparison.show(found, sources)
     else:
         click.echo(comparison.render(found, format_, sources), nl=False)
-    for said in findings:
-        click.echo(f"warning: {said}", err=True)
+    code = tell(findings)
     if plot is not None:
-        plots.comparison(found, plot)
+        plots.draw_comparison(found, plot)
         click.echo(f"drawn to {plot}", err=True)
     _refuse_if_nothing_fits(found)
-    return 0
+    return code
 
 
-def _subjects(names, spec, store):
+def _subjects(
+    names: Sequence[str], spec: str | None, store: str | None
+) -> tuple[list[Any], list[Any]]:
     from pymicro.cli.subjects import subject
     from pymicro.devices.catalogue import catalogue
     from pymicro.errors import UsageError
@@ -88,8 +93,8 @@ def _subjects(names, spec, store):
         raise UsageError(f"{store} holds no results; `pymicro gemm --store {store}` makes some.")
     specs = catalogue(spec)
     found = [subject(name, specs, reading.results) for name in names]
-    said = [f.seen for f in reading.findings if f.code != "store-empty"]
-    return [s for s, _ in found], said + [f for _, more in found for f in more]
+    findings = [*reading.findings, *(f for _, more in found for f in more)]
+    return [s for s, _ in found], findings
 
 
 def _rates() -> dict[str, str]:
@@ -112,7 +117,7 @@ def _prices(text: str | None) -> tuple[float, ...]:
     return values
 
 
-def _refuse_if_nothing_fits(found) -> None:
+def _refuse_if_nothing_fits(found: Any) -> None:
     """Runs that share no comparable case are a wrong pair: say what stands in the way."""
     from pymicro.errors import UsageError
 

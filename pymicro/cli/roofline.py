@@ -39,6 +39,7 @@ def command(
     machine's first GPU, or its CPU.
     """
     from pymicro.analysis.roofline import roofline
+    from pymicro.cli.subjects import tell
     from pymicro.devices.catalogue import catalogue
     from pymicro.errors import UsageError
     from pymicro.report import plots
@@ -50,7 +51,7 @@ def command(
     reading = Store(store).read()
     if store is not None and not reading.results:
         raise UsageError(f"{store} holds no results; `pymicro gemm --store {store}` makes some.")
-    subject = _subject(name, catalogue(spec), reading.results)
+    subject, findings = _subject(name, catalogue(spec), reading.results)
     model = roofline(subject, _dtypes(dtype, subject))
     if not model.roofs and not model.points:
         raise UsageError(
@@ -62,22 +63,22 @@ def command(
     else:
         click.echo(report.render(model, format_), nl=False)
     if plot is not None:
-        plots.roofline(model, plot)
+        plots.draw_roofline(model, plot)
         click.echo(f"drawn to {plot}", err=True)
-    return 0
+    return tell([*reading.findings, *findings])
 
 
-def _subject(name: str | None, specs: Any, stored: Any) -> Any:
+def _subject(name: str | None, specs: Any, stored: Any) -> tuple[Any, tuple[Any, ...]]:
     from pymicro.cli import subjects
 
     if name is not None:
-        return subjects.subject(name, specs, stored)[0]
+        return subjects.subject(name, specs, stored)
     from pymicro.devices.cpu import describe_cpu
     from pymicro.devices.here import inventory
 
     _, gpus = inventory(specs=specs)
     known = [found.spec for _, found in gpus if found.spec is not None]
-    return subjects.of_spec(known[0] if known else describe_cpu(), stored)
+    return subjects.of_spec(known[0] if known else describe_cpu(), stored), ()
 
 
 def _dtypes(text: str | None, subject: Any) -> tuple[str, ...]:

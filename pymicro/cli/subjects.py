@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+import click
 
 from pymicro.analysis.figures import Subject
 from pymicro.analysis.on_paper import short
@@ -12,7 +14,7 @@ from pymicro.devices.finder import find
 from pymicro.devices.peaks import Spec
 from pymicro.devices.spec import DeviceSpec
 from pymicro.errors import UsageError
-from pymicro.results import Result, Store, latest
+from pymicro.results import Finding, Result, Store, latest
 
 _SHORTEST_RUN_ID = 4
 _FILE_ENDINGS = (".jsonl", ".json", ".ndjson")
@@ -20,7 +22,7 @@ _FILE_ENDINGS = (".jsonl", ".json", ".ndjson")
 
 def subject(
     word: str, specs: Mapping[str, DeviceSpec], stored: Sequence[Result]
-) -> tuple[Subject, tuple[str, ...]]:
+) -> tuple[Subject, tuple[Finding, ...]]:
     """The subject that `word` names, and what was wrong with its file.
 
     Files come first, then runs and labels of the store, then cards.
@@ -30,14 +32,21 @@ def subject(
     """
     if word.lower().endswith(_FILE_ENDINGS) or Path(word).is_file():
         reading = Store(word).read()
-        said = tuple(f.seen for f in reading.findings if f.code != "store-empty")
-        return _run(Path(word).name, reading.results, specs), said
+        return _run(Path(word).name, reading.results, specs), reading.findings
     if own := _of_run(word, stored) or _of_label(word, stored):
         return _run(word, own, specs), ()
     if word.strip().lower() == "cpu":
         return of_spec(describe_cpu(), stored), ()
     match = find(word, specs)
     return of_spec(match.spec, stored, match.note, match.alternatives), ()
+
+
+def tell(findings: Iterable[Finding]) -> int:
+    """Say on stderr what is wrong with result files; the exit code: 1 if records were damaged."""
+    told = [f for f in findings if f.code != "store-empty"]
+    for finding in told:
+        click.echo(f"{finding.severity}: {finding.seen} {finding.why}".rstrip(), err=True)
+    return 1 if any(f.severity == "error" for f in told) else 0
 
 
 def of_spec(

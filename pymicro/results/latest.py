@@ -20,4 +20,6 @@ def _case(r: Result) -> tuple[str, ...]:
     # A record without a run is nobody's second half.
     run = r.run_id or str(id(r))
     params = json.dumps(r.params, sort_keys=True)
-    return (run, r.benchmark, r.backend, r.variant, r.dtype, params, r.cache, r.fill)
+    # One run may measure several devices, on several machines.
+    where = json.dumps([r.device, r.environment.get("node")], sort_keys=True)
+    return (run, where, r.benchmark, r.backend, r.variant, r.dtype, params, r.cache, r.fill)

@@ -33,12 +33,12 @@ def check(file: str) -> str:
     return ending
 
 
-def comparison(found: Any, file: str) -> None:
+def draw_comparison(found: Any, file: str) -> None:
     """Draw a comparison to `file`."""
     _draw("comparison", found, file)
 
 
-def roofline(model: Any, file: str) -> None:
+def draw_roofline(model: Any, file: str) -> None:
     """Draw a roofline to `file`."""
     _draw("roofline", model, file)
 
