@@ -71,7 +71,9 @@ def _roots(path: Path):
             yield from (alias.name.split(".")[0] for alias in node.names)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["gemm", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["gemm", "--help"], ["doctor", "-h"], ["readiness", "-h"]]
+)
 def test_help_loads_nothing_heavy(words):
     code = f"import sys; sys.argv[1:] = {words}\nfrom pymicro.cli import main\n"
     code += "try:\n    main()\nexcept SystemExit as e:\n    assert not e.code\n"
