@@ -19,7 +19,7 @@ FLAGS = [] if sys.platform == "win32" else ["-O3", "-pthread"]
 native = Pybind11Extension(
     "pymicro._native",
     sorted(glob("csrc/*.cpp")),
-    depends=sorted(glob("csrc/*.hpp")),
+    depends=sorted(glob("csrc/*.hpp") + glob("csrc/*.inc")),
     cxx_std=20,
     extra_compile_args=FLAGS,
     extra_link_args=[] if sys.platform == "win32" else ["-pthread"],

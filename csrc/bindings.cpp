@@ -3,6 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "native.hpp"
 
 namespace py = pybind11;
@@ -79,6 +81,7 @@ void gemm_arrays(const py::array& a, const py::array& b, py::array& c, const std
     if (overlap(c, a) || overlap(c, b)) throw py::value_error("c must not overlap a or b");
     if (!c.writeable()) throw py::value_error("c must be writeable");
     check_threads(threads);
+    if (path && path->empty()) throw py::value_error("path must be a name or None");
     const Problem problem{format.dtype, order, m, n, k, a.data(), b.data(), c.mutable_data()};
     const py::gil_scoped_release unlocked;
     gemm(problem, threads, path.value_or(""));
@@ -115,6 +118,8 @@ py::dict features_dict() {
 
 }  // namespace
 
+void register_memory(py::module_& module);  // memory_bindings.cpp
+
 PYBIND11_MODULE(_native, module) {
     using namespace py::literals;
     module.doc() = "CPU kernels of pymicro: products, register-only peaks, what the CPU can do.";
@@ -134,6 +139,7 @@ PYBIND11_MODULE(_native, module) {
     module.def("fma_peak", peak_tuple, "probe"_a, "threads"_a = 1, "seconds"_a = 0.2,
                "Runs one of peak_probes() on all threads; (flop, seconds), integer operations "
                "counted as flop. Raises ValueError if it cannot run here.");
+    register_memory(module);
 }
 
 }  // namespace pymicro

@@ -61,9 +61,12 @@ private:
         panels_ = ceil_div(part.n, kernel_.nr);
         space_.strips.ensure(k_blocks_ * strips_ * strip_bytes_);
         space_.panels.ensure(k_blocks_ * panels_ * panel_bytes_);
-        const std::int64_t kept = k_blocks_ == 1 ? 1 : block_.rows / kernel_.mr * block_.columns / kernel_.nr;
-        tile_bytes_ = kept * kernel_.sums_bytes() + 64;
-        space_.tiles.ensure(threads_ * tile_bytes_);
+        down_ = ceil_div(part.m, block_.rows);
+        across_ = ceil_div(part.n, block_.columns);
+        const std::int64_t register_tiles =
+            (block_.rows / kernel_.mr) * (block_.columns / kernel_.nr);
+        tile_bytes_ = (k_blocks_ == 1 ? 1 : register_tiles) * kernel_.sums_bytes();
+        space_.tiles.ensure(std::min<std::int64_t>(threads_, down_ * across_) * tile_bytes_);
         pack(part, pack_a);
         multiply(part);
     }
@@ -121,11 +124,10 @@ private:
     }
 
     void multiply(const Part& part) {
-        const std::int64_t down = ceil_div(part.m, block_.rows);
-        const std::int64_t across = ceil_div(part.n, block_.columns);
-        parallel(threads_, static_cast<int>(down * across), [&](int index, int worker) {
+        parallel(threads_, static_cast<int>(down_ * across_), [&](int index, int worker) {
             Byte* sums = space_.tiles.data() + worker * tile_bytes_;
-            const std::int64_t i = index / across * block_.rows, j = index % across * block_.columns;
+            const std::int64_t i = index / across_ * block_.rows;
+            const std::int64_t j = index % across_ * block_.columns;
             const Part tile{i, j, std::min(block_.rows, part.m - i),
                             std::min(block_.columns, part.n - j)};
             if (kernel_.begin) kernel_.begin();
@@ -164,7 +166,7 @@ private:
     const int threads_;
     Workspace& space_;
     Blocking block_{};
-    std::int64_t k_blocks_ = 0, strips_ = 0, panels_ = 0;
+    std::int64_t k_blocks_ = 0, strips_ = 0, panels_ = 0, down_ = 0, across_ = 0;
     std::int64_t strip_bytes_ = 0, panel_bytes_ = 0, tile_bytes_ = 0;
 };
 

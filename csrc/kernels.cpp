@@ -29,7 +29,7 @@ const Kernel& find_kernel(DType dtype, const std::string& path) {
         if (path.empty() || path == kernel->path) return *kernel;
         known += (known.empty() ? "" : ", ") + std::string(kernel->path);
     }
-    throw std::invalid_argument("path '" + path + "' cannot run here for this format; can: " + known);
+    throw std::invalid_argument("path '" + path + "' cannot run this format here; can: " + known);
 }
 
 }  // namespace pymicro

@@ -41,7 +41,7 @@ INLINE void keep_order() { __asm__ volatile("" ::: "memory"); }
 
 // The strip of A streams from L2 past the panel in L1; a tile load alone keeps too few misses in
 // flight, so each step asks for the lines of a later one.
-constexpr int kAheadBytes = 2 * kTileBytes;
+constexpr int kAheadBytes = 4 * kTileBytes;
 
 INLINE void prefetch_quarter(const char* a, int quarter) {
     UNROLL
@@ -116,7 +116,7 @@ constexpr Kernel kBf16 = {.path = "amx",
                           .sum_panel = nullptr,
                           .multiply = multiply_bf16,
                           .store = store_rows<float, std::uint16_t, kSide, float_to_bf16_avx2>,
-                          .k_block_bytes = 1024,
+                          .k_block_bytes = 2048,
                           .begin = configure_tiles,
                           .end = end};
 

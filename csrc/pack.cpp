@@ -120,7 +120,8 @@ void pack_panels(const Kernel& kernel, Layout layout, const Source& b, std::int6
                  void* panels, std::int64_t stride_bytes) {
     auto* target = static_cast<Byte*>(panels);
     const std::int64_t words = block_words(kernel, b.k);
-    const std::int64_t step = layout == Layout::nt ? kernel.nr : kColumnsAtOnce / kernel.nr * kernel.nr;
+    const std::int64_t widest = kColumnsAtOnce / kernel.nr * kernel.nr;
+    const std::int64_t step = layout == Layout::nt ? kernel.nr : widest;
     for (std::int64_t j = 0; j < columns; j += step) {
         const std::int64_t width = std::min(step, columns - j);
         const std::int64_t skip = layout == Layout::nt ? j * b.row_elements : j;

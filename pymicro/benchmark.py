@@ -14,7 +14,7 @@ class Axis:
     """One parameter of a benchmark; its command-line flag is made from this.
 
     `kind` says how a word is parsed: `count` of elements, size in `bytes`, one of `choices`.
-    A `count` or `bytes` axis accepts lists and ranges. `default` is a word as the user would
+    All accept lists, `count` and `bytes` ranges too. `default` is a word as the user would
     type it, the name of another axis whose value it takes, or None: then `Benchmark.defaults`,
     which knows the device, decides. `only` limits an axis to devices of one kind.
     """
@@ -29,12 +29,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Operand:
-    """One array of a case. `fill` is `input` (drawn) or `output` (poisoned before each check)."""
+    """One array of a case. `fill` is `input` (drawn), `cycle` (the numbers below its length in
+    random order) or `output` (poisoned before each check)."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    fill: Literal["input", "output"] = "input"
+    fill: Literal["input", "cycle", "output"] = "input"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,11 @@ _CHUNK = 2**20
 FILLS = ("normal", "uniform", "integers", "zeros")
 
 
+def cycle(count: int, seed: int) -> np.ndarray:
+    """The numbers below `count` in random order, as int32: a ring through that many places."""
+    return np.random.default_rng(seed).permutation(np.arange(count, dtype=np.int32))
+
+
 def draw(shape: tuple[int, ...], dtype: DType, fill: str, seed: int) -> np.ndarray:
     """An array of `shape` in the storage of `dtype`.
 

@@ -90,8 +90,11 @@ class Workbench:
         inputs, arrays = {}, {}
         for number, operand in enumerate(wanted):
             dtype = DTYPES[operand.dtype]
-            if operand.fill == "input":
-                host = operands.draw(operand.shape, dtype, fill, seed + number)
+            if operand.fill != "output":
+                if operand.fill == "cycle":
+                    host = operands.cycle(operand.shape[0], seed + number)
+                else:
+                    host = operands.draw(operand.shape, dtype, fill, seed + number)
                 inputs[operand.name] = host
                 arrays[operand.name] = self._place(host)
             else:

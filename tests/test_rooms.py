@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "pymicro"
 FLOORS = (
     {"errors"},
-    {"units", "dtypes", "driver", "compiler", "nvml"},
+    {"units", "chains", "dtypes", "driver", "compiler", "nvml", "streams"},
     {"benchmark", "devices", "operands", "software", "stats", "telemetry", "timers", "workloads"},
     {"backends", "environment", "results", "sampling", "verify"},
     {"probes"},

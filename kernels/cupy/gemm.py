@@ -46,32 +46,42 @@ def _prepare_raw(a, b, c, *, dtype: str, layout: str) -> Callable[[], None]:
 
     (m, k), n = a.shape, c.shape[1]
     tensor = dtype in ("fp16", "bf16")
+    stages, shared_bytes = tensor_stages(layout) if tensor else (0, 0)
     vector = 16 // a.itemsize
-    defines = {
+    macros = {
         "B_IS_NK": int(layout == "nt"),
         "ALIGNED": int(all(x.shape[1] % vector == 0 and x.data.ptr % 16 == 0 for x in (a, b))),
+        **(
+            {"BF16": int(dtype == "bf16"), "STAGES": stages}
+            if tensor
+            else {"REAL": "double" if dtype == "fp64" else "float", "VEC": vector}
+        ),
     }
-    if tensor:
-        defines["BF16"] = int(dtype == "bf16")
-    else:
-        defines |= {"REAL": "double" if dtype == "fp64" else "float", "VEC": vector}
     module = cupy.RawModule(
         code=TENSOR_SOURCE if tensor else SIMT_SOURCE,
-        options=("-std=c++17", *(f"-D{name}={value}" for name, value in defines.items())),
+        options=("-std=c++17", *(f"-D{name}={value}" for name, value in macros.items())),
     )
     kernel = module.get_function("gemm_tensor" if tensor else "gemm_simt")
-    block, shared_bytes = (128, tensor_shared_bytes(layout)) if tensor else (32 * vector, 0)
-    kernel.max_dynamic_shared_size_bytes = shared_bytes
-    grid = (-(-m // block) * -(-n // block),)
+    if tensor:
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+    grid = (-(-m // 128) * -(-n // (256 if tensor else 128)),)
     arguments = (a, b, c, np.int32(m), np.int32(n), np.int32(k))
     return partial(kernel, grid, (256,), arguments, shared_mem=shared_bytes)
 
 
-def tensor_shared_bytes(layout: str) -> int:
-    """Shared memory of `gemm_tensor`: four stages of a padded tile of A and one of B."""
-    a_tile = 128 * (32 + 8)
-    b_tile = a_tile if layout == "nt" else 32 * (128 + 8)
-    return 4 * 2 * (a_tile + b_tile)
+def tensor_stages(layout: str, available_bytes: int | None = None) -> tuple[int, int]:
+    """How many stages of `gemm_tensor` fit in a block's shared memory, at most 5, and their bytes.
+
+    A stage is a tile of A and one of B, rows padded by 8 elements.
+    """
+    if available_bytes is None:
+        import cupy
+
+        available_bytes = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+    b_items = 256 * (32 + 8) if layout == "nt" else 32 * (256 + 8)
+    stage_bytes = 2 * (128 * (32 + 8) + b_items)
+    stages = min(5, available_bytes // stage_bytes)
+    return stages, stages * stage_bytes
 
 
 def _prepare_matmul(a, b, c, *, dtype: str, layout: str) -> Callable[[], None]:
@@ -126,7 +136,10 @@ def _prepare_cublas(a, b, c, *, dtype: str, layout: str) -> Callable[[], None]:
             zero, c.data.ptr, c_type, n, compute, cublas.CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
 
-    call()
+    try:
+        call()
+    except cublas.CUBLASError as error:
+        raise ValueError(f"cuBLAS does not serve this shape: {error}.") from error
     return call
 
 

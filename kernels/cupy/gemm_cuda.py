@@ -1,27 +1,28 @@
 """CUDA C++ of CuPy's `raw` products, header-free. Text only: whoever compiles it sets the macros.
 
 `SIMT_SOURCE` wants REAL (float, double) and VEC, its elements in 16 bytes; `TENSOR_SOURCE` wants
-BF16 (0, 1) and compute capability 8.0. Both want B_IS_NK (0, 1) and ALIGNED: 1 promises that rows
-of A and B are multiples of 16 bytes.
+BF16 (0, 1), STAGES and compute capability 8.0. Both want B_IS_NK (0, 1) and ALIGNED: 1 promises
+that rows of A and B are multiples of 16 bytes.
 """
 
 # Blocks walk C in bands of eight tile rows, column by column, so that their panel of A stays in L2.
 _PLACE = r"""
-__device__ __forceinline__ int2 tile_start(int m, int n, int size) {
-    const int tiles_m = (m + size - 1) / size, band = 8 * ((n + size - 1) / size);
+__device__ __forceinline__ int2 tile_start(int m, int n, int tile_m, int tile_n) {
+    const int tiles_m = (m + tile_m - 1) / tile_m, band = 8 * ((n + tile_n - 1) / tile_n);
     const int first = blockIdx.x / band * 8, height = min(8, tiles_m - first);
     const int inside = blockIdx.x % band;
-    return make_int2(size * (first + inside % height), size * (inside / height));
+    return make_int2(tile_m * (first + inside % height), tile_n * (inside / height));
 }
 """
 
-# A block computes BLOCK×BLOCK, each of its 16×16 threads PER×PER in four patches, so that a warp's
-# 16-byte reads of shared memory touch every bank once. Both operands lie there k-major.
+# A block computes 128×128, each of its 16×16 threads 8×8 in square patches of VEC, so that a warp
+# reads shared memory 16 bytes at a time without a conflict. Both operands lie there k-major.
 SIMT_SOURCE = (
     _PLACE
     + r"""
-#define PER (2 * VEC)
-#define BLOCK (16 * PER)
+#define BLOCK 128
+#define PER 8
+#define PATCHES (PER / VEC)
 #define DEPTH 8
 #define PITCH (BLOCK + VEC)
 #define LOADS (BLOCK * DEPTH / VEC / 256)
@@ -57,11 +58,11 @@ template <bool TURN> struct Place {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, VEC / 2)
 gemm_simt(const REAL* __restrict__ a, const REAL* __restrict__ b, REAL* __restrict__ c,
           int m, int n, int k) {
     __shared__ alignas(16) REAL as[2][DEPTH][PITCH], bs[2][DEPTH][PITCH];
-    const int2 start = tile_start(m, n, BLOCK);
+    const int2 start = tile_start(m, n, BLOCK, BLOCK);
     const int first_m = start.x, first_n = start.y;
     const int tm = threadIdx.x / 16 * VEC, tn = threadIdx.x % 16 * VEC;
     Vector next_a[LOADS], next_b[LOADS];
@@ -93,11 +94,11 @@ gemm_simt(const REAL* __restrict__ a, const REAL* __restrict__ b, REAL* __restri
         if (more) load(at + DEPTH);
 #pragma unroll
         for (int step = 0; step < DEPTH; ++step) {
-            Vector va[2], vb[2];
+            Vector va[PATCHES], vb[PATCHES];
 #pragma unroll
-            for (int p = 0; p < 2; ++p) {
-                va[p] = *reinterpret_cast<Vector*>(&as[half][step][p * BLOCK / 2 + tm]);
-                vb[p] = *reinterpret_cast<Vector*>(&bs[half][step][p * BLOCK / 2 + tn]);
+            for (int p = 0; p < PATCHES; ++p) {
+                va[p] = *reinterpret_cast<Vector*>(&as[half][step][p * 16 * VEC + tm]);
+                vb[p] = *reinterpret_cast<Vector*>(&bs[half][step][p * 16 * VEC + tn]);
             }
 #pragma unroll
             for (int i = 0; i < PER; ++i)
@@ -112,26 +113,26 @@ gemm_simt(const REAL* __restrict__ a, const REAL* __restrict__ b, REAL* __restri
     for (int i = 0; i < PER; ++i)
 #pragma unroll
         for (int j = 0; j < PER; ++j) {
-            const int row = first_m + i / VEC * (BLOCK / 2) + tm + i % VEC;
-            const int column = first_n + j / VEC * (BLOCK / 2) + tn + j % VEC;
+            const int row = first_m + i / VEC * 16 * VEC + tm + i % VEC;
+            const int column = first_n + j / VEC * 16 * VEC + tn + j % VEC;
             if (row < m && column < n) c[(long long)row * n + column] = acc[i][j];
         }
 }
 """
 )
 
-# A block computes 128×128 in steps of 32 along k, four of them in flight; each of its 8 warps
-# holds 64×32. Rows in shared memory are padded by 16 bytes, so ldmatrix meets no bank twice.
+# A block computes 128×256 in steps of 32 along k, STAGES - 1 of them in flight; each of its 8 warps
+# holds 64×64, which reads shared memory least. Rows there are padded by 16 bytes, so ldmatrix
+# meets no bank twice.
 TENSOR_SOURCE = (
     _PLACE
     + r"""
 typedef unsigned short Half;  // Raw bits of fp16 or bf16.
 #define DEPTH 32
-#define STAGES 4
-#define K_PITCH (DEPTH + 8)   // Row of a k-contiguous tile: 128 rows of 32.
-#define N_PITCH (128 + 8)     // Row of an n-contiguous tile: 32 rows of 128.
+#define K_PITCH (DEPTH + 8)  // Row of a k-contiguous tile.
+#define N_PITCH (256 + 8)    // Row of an n-contiguous tile.
 #define A_SIZE (128 * K_PITCH)
-#define B_SIZE (B_IS_NK ? 128 * K_PITCH : DEPTH * N_PITCH)
+#define B_SIZE (B_IS_NK ? 256 * K_PITCH : DEPTH * N_PITCH)
 #if BF16
 #define KIND "bf16"
 #else
@@ -174,29 +175,30 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, 1)
 gemm_tensor(const Half* __restrict__ a, const Half* __restrict__ b, Half* __restrict__ c,
             int m, int n, int k) {
     extern __shared__ __align__(16) Half tiles[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int2 start = tile_start(m, n, 128);
+    const int2 start = tile_start(m, n, 128, 256);
     const int first_m = start.x, first_n = start.y;
-    const int warp_m = warp / 4 * 64, warp_n = warp % 4 * 32;
-    float acc[4][4][4] = {};  // 16-row strips, 8-column strips, the four numbers of this lane.
+    const int warp_m = warp / 4 * 64, warp_n = warp % 4 * 64;
+    float acc[4][8][4] = {};  // 16-row strips, 8-column strips, the four numbers of this lane.
 
     auto load = [&](int step) {
         Half* a_tile = tiles + step % STAGES * (A_SIZE + B_SIZE);
         Half* b_tile = a_tile + A_SIZE;
         const int at = step * DEPTH;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const int piece = threadIdx.x + 256 * i;
+        for (int i = 0; i < 6; ++i) {  // 256 pieces of 8 elements each: two of A, four of B.
+            const int piece = threadIdx.x + 256 * (i < 2 ? i : i - 2);
             const int row = piece / 4, in_k = piece % 4 * 8;
-            fetch(a_tile + row * K_PITCH + in_k, a, first_m + row, at + in_k, m, k);
-            if (B_IS_NK) {
+            if (i < 2) {
+                fetch(a_tile + row * K_PITCH + in_k, a, first_m + row, at + in_k, m, k);
+            } else if (B_IS_NK) {
                 fetch(b_tile + row * K_PITCH + in_k, b, first_n + row, at + in_k, n, k);
             } else {
-                const int k_row = piece / 16, in_n = piece % 16 * 8;
+                const int k_row = piece / 32, in_n = piece % 32 * 8;
                 fetch(b_tile + k_row * N_PITCH + in_n, b, at + k_row, first_n + in_n, k, n);
             }
         }
@@ -217,13 +219,13 @@ gemm_tensor(const Half* __restrict__ a, const Half* __restrict__ b, Half* __rest
         const Half* b_tile = a_tile + A_SIZE;
 #pragma unroll
         for (int at = 0; at < DEPTH; at += 16) {
-            unsigned fa[4][4], fb[2][4];
+            unsigned fa[4][4], fb[4][4];
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 load_matrices<false>(
                     fa[i], a_tile + (warp_m + 16 * i + lane % 16) * K_PITCH + at + lane / 16 * 8);
 #pragma unroll
-            for (int j = 0; j < 2; ++j) {  // Registers: n 0-7 at k 0-7, at k 8-15; n 8-15 alike.
+            for (int j = 0; j < 4; ++j) {  // Registers: n 0-7 at k 0-7, at k 8-15; n 8-15 alike.
                 const int in_n = warp_n + 16 * j;
                 if (B_IS_NK)
                     load_matrices<false>(fb[j], b_tile + (in_n + lane / 16 * 8 + lane % 8) * K_PITCH
@@ -235,14 +237,14 @@ gemm_tensor(const Half* __restrict__ a, const Half* __restrict__ b, Half* __rest
 #pragma unroll
             for (int i = 0; i < 4; ++i)
 #pragma unroll
-                for (int j = 0; j < 4; ++j)
+                for (int j = 0; j < 8; ++j)
                     multiply(acc[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1]);
         }
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i)
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
+        for (int j = 0; j < 8; ++j)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int row = first_m + warp_m + 16 * i + 8 * half + lane / 4;

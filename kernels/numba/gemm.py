@@ -13,6 +13,8 @@ import numba
 import numpy as np
 from numba import cuda, njit, prange
 
+from . import numpy_aliases  # noqa: F401
+
 # Storage, what a product is summed in, and the square that one of 16×16 threads holds.
 _CUDA_TYPES = {
     "fp32": (numba.float32, numba.float32, 8),

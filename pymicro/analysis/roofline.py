@@ -1,123 +1,233 @@
-"""How close one result comes to what its device can do: on paper, and at the clock it had."""
+"""The roofs of a device, where they come from, and points under them.
+
+Points are values: those of stored results are made here, and whoever has others (operators of a
+job, with their share of its time) passes them to `roofline` alike.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from pymicro import stats
+from pymicro.analysis.figures import Subject
+from pymicro.analysis.verdict import judge
+from pymicro.devices.cpu import CpuSpec
+from pymicro.devices.peaks import Spec, peak_path
+from pymicro.devices.published import select
+from pymicro.devices.spec import DeviceSpec
+from pymicro.devices.traps import spoilt
+from pymicro.dtypes import DTYPES
 from pymicro.results import Result
-from pymicro.telemetry import Telemetry
 
-# Above this share of the peak at the measured clock, a figure is an error of the peak, the clock
-# or the count of operations, never an achievement.
-_IMPOSSIBLE = 1.02
-_LIMIT_NAMES = {
-    "power_cap": "power cap",
-    "thermal": "thermal slowdown",
-    "hw_slowdown": "hardware slowdown",
-    "power_brake": "power brake",
-}
+Origin = Literal["data sheet", "at the clock measured", "probe", "published"]
+_LEVELS = {"l2_read_gbps": "l2", "l1_read_gbps": "l1", "smem_read_gbps": "shared"}
+# NVML counts two transfers per tick of the memory clock.
+_TRANSFERS_PER_TICK = 2
 
 
 @dataclass(frozen=True)
-class Rate:
-    """A rate with its 95 % interval; `kind` is `sustained`, `burst` or `steady` (CPU)."""
+class Roof:
+    """A limit: operations a second in a format, or bytes a second from a level of memory.
 
-    kind: str
-    value: float
+    `low` and `high` are the range of several figures, or the interval of a measured one.
+    """
+
+    kind: Literal["compute", "memory"]
+    of: str
+    origin: Origin
+    rate: float
     low: float
     high: float
-    seconds: float
+    source: str
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a result says about its device.
+class Point:
+    """Work done at a rate. `intensity` is FLOP per byte of compulsory traffic to DRAM.
 
-    Attributes:
-        rates: the rates that were sampled, the most lasting first.
-        peak: data-sheet peak in the same unit; None where it is not known.
-        peak_fraction: first rate over `peak`.
-        clock_peak_fraction: first rate over the peak at the SM clock measured with it.
-        sm_clock_hz: that clock.
-        power_w: mean power meanwhile.
-        limit: what held the clock down, in words: `power cap`, `thermal slowdown`, `none seen`;
-            empty where the run was too short for the counters.
-        doubt: why the figure should not be believed, None if nothing speaks against it.
+    `share_of_time` (0 to 1) is the part of a job that this work takes, None outside a job.
     """
 
-    rates: tuple[Rate, ...]
-    peak: float | None
-    peak_fraction: float | None
-    clock_peak_fraction: float | None
-    sm_clock_hz: float | None
-    power_w: float | None
-    limit: str
-    doubt: str | None
+    label: str
+    dtype: str
+    intensity: float
+    rate: float
+    low: float
+    high: float
+    share_of_time: float | None = None
 
 
-def judge(result: Result) -> Verdict:
-    """The verdict on a result that is ok.
+@dataclass(frozen=True)
+class Placed:
+    """A point and the data sheet's roof over it.
 
-    Raises:
-        ValueError: the result has no samples.
+    `bound_by` is `compute` or `dram`, by the side of the ridge on which the point lies.
     """
-    rates = _rates(result)
-    if not rates:
-        raise ValueError("a result without samples has no verdict")
-    peak, per_clock = _peaks(result)
-    clocks = [c for c in result.sample_sm_clock_hz or () if c is not None]
-    clock = stats.median(clocks) if clocks else None
-    value = rates[0].value
-    clock_fraction = value / (per_clock * clock) if per_clock and clock else None
-    telemetry = result.telemetry
-    return Verdict(
-        rates=rates,
-        peak=peak,
-        peak_fraction=value / peak if peak else None,
-        clock_peak_fraction=clock_fraction,
-        sm_clock_hz=clock,
-        power_w=telemetry.power_w if telemetry else None,
-        limit=_limit(result, telemetry),
-        doubt=_doubt(clock_fraction),
+
+    point: Point
+    attainable: float | None
+    bound_by: str
+
+    @property
+    def fraction(self) -> float | None:
+        """Achieved over attainable; above 1 the data came from a cache, or the clock was higher."""
+        return self.point.rate / self.attainable if self.attainable else None
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A device's roofs and points; `absent` says what could not be drawn and why."""
+
+    name: str
+    dtypes: tuple[str, ...]
+    roofs: tuple[Roof, ...]
+    points: tuple[Placed, ...]
+    absent: tuple[str, ...] = ()
+
+    def best(self, kind: str, of: str, *origins: Origin) -> Roof | None:
+        """The roof of this format or level, from the first of the origins that has one."""
+        for origin in origins or ("data sheet", "probe", "published", "at the clock measured"):
+            for roof in self.roofs:
+                if (roof.kind, roof.of, roof.origin) == (kind, of, origin):
+                    return roof
+        return None
+
+    def ridge(self, compute: Roof) -> float | None:
+        """FLOP per byte at which `compute` meets the DRAM roof."""
+        dram = self.best("memory", "dram")
+        return compute.rate / dram.rate if dram else None
+
+
+def roofline(subject: Subject, dtypes: Sequence[str], points: Iterable[Point] = ()) -> Roofline:
+    """The roofs of a subject in these formats, with its stored results and other points."""
+    roofs: list[Roof] = []
+    for dtype in dtypes:
+        roofs += _compute(subject, dtype)
+    roofs += _memory(subject)
+    bare = Roofline(subject.name, tuple(dtypes), tuple(roofs), ())
+    every = [*stored_points(subject.results, dtypes), *points]
+    placed = tuple(_place(bare, point) for point in every)
+    return Roofline(
+        subject.name, tuple(dtypes), tuple(roofs), placed, tuple(_absent(subject, bare, every))
     )
 
 
-def _rates(result: Result) -> tuple[Rate, ...]:
-    on_gpu = result.device.get("kind") == "cuda"
-    found = [("sustained" if on_gpu else "steady", result.times_s), ("burst", result.burst_s)]
-    return tuple(_rate(kind, result, times) for kind, times in found if times)
+def stored_points(results: Iterable[Result], dtypes: Sequence[str]) -> Iterator[Point]:
+    """One point a result that counts operations and bytes: its most lasting rate."""
+    for result in results:
+        if result.flop and result.bytes and result.dtype in dtypes and result.benchmark != "peak":
+            rate = judge(result).rates[0]
+            label = f"{result.benchmark} {result.backend} {_size(result)}"
+            intensity = result.flop / result.bytes
+            yield Point(label, result.dtype, intensity, rate.value, rate.low, rate.high)
 
 
-def _rate(kind: str, result: Result, times: Sequence[float]) -> Rate:
-    work = result.flop or result.bytes
-    middle, (low, high) = stats.median(times), stats.bootstrap_ci(times)
-    return Rate(kind, work / middle, work / high, work / low, middle)
+def _size(result: Result) -> str:
+    p = result.params
+    if {"m", "n", "k"} <= p.keys():
+        return f"{p['m']}×{p['n']}×{p['k']}"
+    return " ".join(f"{k}={v}" for k, v in p.items())
 
 
-def _peaks(result: Result) -> tuple[float | None, float | None]:
-    """Peak operations a second and a clock for the format, as the device's row has them."""
-    if not result.flop:
-        return result.device.get("memory_bytes_per_s"), None
-    peaks = result.device.get("peak_ops_per_s") or {}
-    per_clock = result.device.get("ops_per_clk") or {}
-    return peaks.get(result.dtype), per_clock.get(result.dtype)
+def _compute(subject: Subject, dtype: str) -> Iterator[Roof]:
+    spec = subject.spec
+    path = peak_path(spec, DTYPES[dtype]) if spec else None
+    peak = spec.peak_ops_per_s(path) if spec and path else None
+    if spec and path and peak:
+        yield Roof("compute", dtype, "data sheet", peak, peak, peak, f"{path}, dense")
+    own = [r for r in subject.results if r.dtype == dtype and r.flop]
+    if spec is None and own and (kept := (own[-1].device.get("peak_ops_per_s") or {}).get(dtype)):
+        yield Roof("compute", dtype, "data sheet", kept, kept, kept, f"kept with {_run(own[-1])}")
+    probes = [(judge(r).rates[0], r) for r in own if r.benchmark == "peak"]
+    if probes:
+        rate, r = max(probes, key=lambda p: p[0].value)
+        yield Roof("compute", dtype, "probe", rate.value, rate.low, rate.high, _run(r))
+    clocks = [(v.sm_clock_hz, r) for r in own if (v := judge(r)).sm_clock_hz]
+    if spec and path and clocks:
+        # The longest run shows the clock that lasts.
+        clock, r = max(clocks, key=lambda c: sum(c[1].samples_s))
+        at = spec.peak_ops_per_s(path, clock)
+        if at:
+            source = f"{path} at {(clock or 0) / 1e6:.0f} MHz, {_run(r)}"
+            yield Roof("compute", dtype, "at the clock measured", at, at, at, source)
 
 
-def _limit(result: Result, telemetry: Telemetry | None) -> str:
-    if result.device.get("kind") != "cuda":
-        return ""
-    if telemetry is None or telemetry.limits is None:
-        return ""
-    limits = [_LIMIT_NAMES[x] for x in telemetry.limits if x in _LIMIT_NAMES]
-    return ", ".join(limits) or "none seen"
+def _memory(subject: Subject) -> Iterator[Roof]:
+    spec = subject.spec
+    kept = subject.results[-1].device.get("memory_bytes_per_s") if subject.results else None
+    rate = spec.memory_bytes_per_s if spec else kept
+    if rate:
+        yield Roof("memory", "dram", "data sheet", rate, rate, rate, "memory bandwidth")
+    yield from _at_memory_clock(subject)
+    yield from _probed(subject.results)
+    if isinstance(spec, DeviceSpec) and spec.key:
+        yield from _published(spec)
 
 
-def _doubt(clock_fraction: float | None) -> str | None:
-    if clock_fraction is not None and clock_fraction > _IMPOSSIBLE:
-        return (
-            f"{100 * clock_fraction:.0f} % of the peak at the clock measured cannot be: the "
-            "device's row, the clock or the count of operations is wrong."
-        )
-    return None
+def _at_memory_clock(subject: Subject) -> Iterator[Roof]:
+    bits = getattr(subject.spec, "memory_bus_width_bits", None)
+    seen = [r for r in subject.results if r.telemetry and r.telemetry.memory_clock_hz]
+    if bits and seen:
+        last = seen[-1]
+        clock = last.telemetry.memory_clock_hz or 0.0 if last.telemetry else 0.0
+        rate = _TRANSFERS_PER_TICK * clock * bits / 8
+        source = f"{bits} bits at {clock / 1e6:.0f} MHz, {_run(last)}"
+        yield Roof("memory", "dram", "at the clock measured", rate, rate, rate, source)
+
+
+def _probed(results: Iterable[Result]) -> Iterator[Roof]:
+    """The best stored bandwidth of each level of memory."""
+    best: dict[str, Roof] = {}
+    for r in results:
+        if r.benchmark != "bandwidth" or not r.bytes:
+            continue
+        level, seen = str(r.params.get("level", "dram")), judge(r).rates[0]
+        rate = r.bytes / seen.seconds
+        low, high = (rate * end / seen.value for end in (seen.low, seen.high))
+        roof = Roof("memory", level, "probe", rate, low, high, _run(r))
+        if level not in best or best[level].rate < roof.rate:
+            best[level] = roof
+    yield from best.values()
+
+
+def _published(spec: DeviceSpec) -> Iterator[Roof]:
+    """Cache bandwidths that others measured: the highest, with the range of all."""
+    for metric, level in _LEVELS.items():
+        rows = [r for r in select(spec.key, metric) if not spoilt(r, spec)]
+        if rows:
+            values = [r.value for r in rows]
+            source = ", ".join(dict.fromkeys(r.source.id for r in rows))
+            top = max(values)
+            yield Roof("memory", level, "published", top, min(values), top, source)
+
+
+def _run(result: Result) -> str:
+    return f"run {result.run_id}" if result.run_id else "a stored result"
+
+
+def _place(bare: Roofline, point: Point) -> Placed:
+    compute, dram = bare.best("compute", point.dtype), bare.best("memory", "dram")
+    limits = {}
+    if compute:
+        limits["compute"] = compute.rate
+    if dram:
+        limits["dram"] = dram.rate * point.intensity
+    if len(limits) < 2:
+        return Placed(point, None, "")
+    bound_by = min(limits, key=lambda name: limits[name])
+    return Placed(point, limits[bound_by], bound_by)
+
+
+def _absent(subject: Subject, bare: Roofline, points: Sequence[Point]) -> Iterator[str]:
+    spec: Spec | None = subject.spec
+    unknown = [d for d in bare.dtypes if bare.best("compute", d, "data sheet") is None]
+    if unknown:
+        why = "the card lacks the format, or its rate is not known"
+        if spec is None or isinstance(spec, CpuSpec):
+            why = "the clock or the rates of its cores are not known"
+        yield f"no peak on paper for {', '.join(unknown)}: {why}."
+    if bare.best("memory", "dram", "data sheet") is None:
+        yield "the memory bandwidth on paper is not known."
+    if not points:
+        yield "no stored result to place under the roofs; `pymicro gemm` there makes some."

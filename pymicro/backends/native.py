@@ -7,6 +7,7 @@ from typing import Any
 
 from pymicro.backends.base import Place, Prepared, require
 from pymicro.benchmark import Case
+from pymicro.errors import Unavailable
 
 
 class NativeBackend:
@@ -27,11 +28,20 @@ class NativeBackend:
         return None
 
     def variants(self, benchmark: str, dtype: str, place: Place) -> tuple[str, ...]:
-        return ("packed",) if benchmark == "gemm" else ()
+        own = {
+            "gemm": ("packed",),
+            "bandwidth": ("ordinary", "nontemporal"),
+            "latency": ("chase",),
+        }
+        return own.get(benchmark, ())
 
     def prepare(self, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
         from pymicro import _native
 
+        if case.benchmark == "bandwidth":
+            return _stream(_native, case, arrays)
+        if case.benchmark == "latency":
+            return _chase(_native, case, arrays)
         paths = _native.gemm_paths(case.dtype)
         require(None if paths else f"native has no {case.dtype} product on a CPU.")
         a, b, c = arrays["a"], arrays["b"], arrays["c"]
@@ -42,6 +52,42 @@ class NativeBackend:
             _native.gemm(a, b, c, dtype, layout, threads, path)
 
         return Prepared(call, {"path": path})
+
+
+def _stream(native: Any, case: Case, arrays: Mapping[str, Any]) -> Prepared:
+    """A stream on pinned threads, over copies of the inputs that the same threads touched first."""
+    from pymicro.streams import SCALARS, is_reduction, passes
+
+    op, threads, nontemporal = case.params["op"], case.params["threads"], case.variant != "ordinary"
+    if case.params["access"] != "sequential":
+        raise Unavailable("native streams in sequence only.")
+    if case.dtype not in ("fp64", "fp32", "int32"):
+        raise Unavailable("native streams fp64, fp32 and int32 only.")
+    if nontemporal and is_reduction(op):
+        raise Unavailable(f"{op} stores nothing worth keeping from the caches.")
+    c, times = arrays["c"], passes(case.params)
+    inputs = {n: native.stream_placed(arrays[n], threads) for n in "ab" if n in arrays}
+    a, b = inputs.get("a", c), inputs.get("b", c)
+    scalar, path = float(SCALARS[case.dtype]), native.stream_paths()[0]
+
+    def call() -> None:
+        native.stream(op, a, b, c, scalar, threads, times, nontemporal, path)
+
+    return Prepared(call, {"path": path, "passes": times, "pinned": True})
+
+
+def _chase(native: Any, case: Case, arrays: Mapping[str, Any]) -> Prepared:
+    """A walk on a pinned core through a ring laid there."""
+    from pymicro import chains
+
+    steps, out = chains.steps(case.params), arrays["c"].view("int64")
+    wants_huge = case.params["pages"] == "huge"
+    chain = native.Chain(arrays["order"], case.params["stride"], wants_huge)
+
+    def call() -> None:
+        out[2] = chain.walk(steps)
+
+    return Prepared(call, {"huge_page_bytes": chain.huge_bytes(), "pinned": True})
 
 
 BACKEND = NativeBackend()

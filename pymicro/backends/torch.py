@@ -37,10 +37,12 @@ class TorchBackend:
         return None
 
     def variants(self, benchmark: str, dtype: str, place: Place) -> tuple[str, ...]:
-        return ("matmul",) if benchmark == "gemm" else ()
+        return {"gemm": ("matmul",), "bandwidth": ("stream",)}.get(benchmark, ())
 
     def prepare(self, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
         torch = import_library("torch")
+        if case.benchmark == "bandwidth":
+            return _prepare_stream(torch, case, place, arrays)
         require(_why_not_gemm(case, place))
         if place.kind == "cpu":
             torch.set_num_threads(case.params["threads"])
@@ -60,6 +62,19 @@ class TorchBackend:
 
         notes = {"torch": torch.__version__, "float32_matmul_precision": precision}
         return Prepared(call, notes, lambda: torch.set_float32_matmul_precision(previous))
+
+
+def _prepare_stream(torch: Any, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
+    from pymicro.backends import torch_memory
+    from pymicro.streams import SUMS, is_reduction
+
+    require(torch_memory.why_not(case))
+    if place.kind == "cpu":
+        torch.set_num_threads(case.params["threads"])
+    sums = SUMS[case.dtype] if is_reduction(case.params["op"]) else case.dtype
+    formats = {name: sums if name == "c" else case.dtype for name in arrays}
+    tensors = {n: as_tensor(torch, array, formats[n], place) for n, array in arrays.items()}
+    return Prepared(torch_memory.bind(torch, case, tensors), {"torch": torch.__version__})
 
 
 def as_tensor(torch: Any, array: Any, dtype: str, place: Place) -> Any:

@@ -8,7 +8,7 @@ import sys
 import click
 
 import pymicro
-from pymicro.cli import devices, doctor, measure, readiness, results
+from pymicro.cli import compare, devices, doctor, measure, readiness, results, roofline
 from pymicro.errors import PymicroError
 from pymicro.suite import benchmarks
 
@@ -19,6 +19,8 @@ Examples:
   pymicro devices --all                     the catalogue of cards
   pymicro doctor                            what is broken here, and what to do
   pymicro show                              what was measured so far
+  pymicro compare H100 4090                 two cards: data sheets, published, measured
+  pymicro roofline 4090                     what bounds work of which intensity
 
 \b
 Shell completion:  eval "$(_PYMICRO_COMPLETE=bash_source pymicro)"   (or zsh_source, fish_source)
@@ -38,6 +40,8 @@ cli.add_command(devices.command)
 cli.add_command(doctor.command)
 cli.add_command(readiness.command)
 cli.add_command(results.show)
+cli.add_command(compare.command)
+cli.add_command(roofline.command)
 
 
 def main() -> None:

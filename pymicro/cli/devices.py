@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import click
+
+from pymicro.dtypes import DTYPES
+
+_SORTS = (
+    "name", "rate", "efficiency", "memory", "bandwidth", "nvlink", "power", "year", "l2", "pcie",
+    *DTYPES,
+)  # fmt: skip
 
 
 @click.command("devices", short_help="This machine's devices, the catalogue, or one card.")
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="every card of the catalogue")
+@click.option(
+    "--for",
+    "use",
+    type=click.Choice(("training", "inference")),
+    help="which size of job each card suits, by stated rules",
+)
+@click.option(
+    "--sort",
+    metavar="COLUMN",
+    help=f"the highest first: {', '.join(_SORTS[:10])}, or a format",
+)
+@click.option("--dtype", metavar="NAME", help="format for --for (default: what the use takes)")
+@click.option("--explain", is_flag=True, help="rules, reasons, and common errors of such tables")
 @click.option("--spec", metavar="FILE", help="add or override cards from this TOML file")
-def command(name: str | None, everything: bool, spec: str | None) -> int:
+def command(
+    name: str | None,
+    everything: bool,
+    use: Literal["training", "inference"] | None,
+    sort: str | None,
+    dtype: str | None,
+    explain: bool,
+    spec: str | None,
+) -> int:
     """List this machine's devices, all cards of the catalogue, or one card in full.
 
     NAME is what people call a card: H100, 4090, "RTX A6000", l40s.
@@ -23,8 +53,10 @@ def command(name: str | None, everything: bool, spec: str | None) -> int:
 
         match = find(name, specs)
         device_tables.one(match.spec, match.note)
-    elif everything:
-        device_tables.many(specs.values())
+        if use is not None:
+            _suitability([match.spec], use, dtype, explain)
+    elif everything or use or sort or explain:
+        _catalogue(list(specs.values()), use, sort, dtype, explain)
     else:
         from pymicro.devices.cpu import describe_cpu
         from pymicro.devices.here import inventory
@@ -36,3 +68,35 @@ def command(name: str | None, everything: bool, spec: str | None) -> int:
             click.echo(f"no NVIDIA GPU: {view.reason or 'NVML shows none'}")
         device_tables.one(describe_cpu())
     return 0
+
+
+def _catalogue(
+    specs: list[Any], use: Any, sort: str | None, dtype: str | None, explain: bool
+) -> None:
+    from pymicro.errors import unknown
+    from pymicro.report import device_tables, suitability
+
+    if sort is not None and sort not in _SORTS:
+        raise unknown("column", sort, _SORTS)
+    by = sort or ("rate" if use else None)
+    if by is not None:
+        specs = suitability.sort(specs, by, use, _dtype(dtype))
+    if use is not None:
+        _suitability(specs, use, dtype, explain)
+        return
+    device_tables.many(specs)
+    if explain:
+        for line in suitability.errors():
+            click.echo(line)
+
+
+def _suitability(specs: list[Any], use: Any, dtype: str | None, explain: bool) -> None:
+    from pymicro.report import suitability
+
+    suitability.show(specs, use, _dtype(dtype), explain)
+
+
+def _dtype(word: str | None) -> str | None:
+    from pymicro.dtypes import dtype
+
+    return dtype(word).name if word else None

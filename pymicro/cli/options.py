@@ -75,8 +75,9 @@ def common(benchmark: Benchmark) -> list[click.Option]:
 def of_axis(axis: Axis) -> click.Option:
     """The flag of one axis of a benchmark."""
     if axis.kind == "choice":
+        choices = ", ".join(axis.choices)
         return _flag(
-            f"--{axis.name}", type=click.Choice(axis.choices), help=axis.help, default=None
+            f"--{axis.name}", metavar="WORD[,WORD]", help=f"{axis.help} ({choices}, or all)"
         )
     return _flag(f"--{axis.name}", metavar="N[,N]", help=axis.help)
 

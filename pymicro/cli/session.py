@@ -54,7 +54,8 @@ class Session:
     def defaults(self, benchmark: Benchmark, dtype: str) -> Mapping[str, Any]:
         """Values for axes that the user left open."""
         peak = peaks.peak_ops_per_s(self._device.spec, DTYPES[dtype])
-        return {"threads": usable_cores()} | dict(benchmark.defaults(self._device.kind, peak))
+        own = {"threads": usable_cores(), "sms": self.bench.place.sm_count}
+        return own | dict(benchmark.defaults(self._device.kind, peak))
 
     def context(
         self, interrupted: Callable[[], bool], on_case: Callable[[Case, str], None]

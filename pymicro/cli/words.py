@@ -21,10 +21,18 @@ def values(axis: Axis, word: str) -> tuple[Any, ...]:
         UsageError: it means none.
     """
     if axis.kind == "choice":
+        return _choices(axis, word)
+    return parse_list(word, _PARSERS[axis.kind], name=f"--{axis.name}")
+
+
+def _choices(axis: Axis, text: str) -> tuple[str, ...]:
+    if text == "all":
+        return axis.choices
+    words = tuple(dict.fromkeys(text.split(",")))
+    for word in words:
         if word not in axis.choices:
             raise unknown(axis.name, word, axis.choices)
-        return (word,)
-    return parse_list(word, _PARSERS[axis.kind], name=f"--{axis.name}")
+    return words
 
 
 def given(benchmark: Benchmark, words: Mapping[str, str | None]) -> dict[str, tuple[Any, ...]]:
@@ -57,7 +65,7 @@ def points(
         if axis.name in given:
             chosen.append([(axis.name, v) for v in given[axis.name]])
         elif axis.default not in names:
-            chosen.append([(axis.name, _default(axis, defaults))])
+            chosen.append([(axis.name, v) for v in _default(axis, defaults)])
     found = []
     for combination in itertools.product(*chosen):
         point = dict(combination)
@@ -66,10 +74,11 @@ def points(
     return _unique(found)
 
 
-def _default(axis: Axis, defaults: Mapping[str, Any]) -> Any:
-    if axis.default is None:
-        return defaults[axis.name]
-    return values(axis, axis.default)[0]
+def _default(axis: Axis, defaults: Mapping[str, Any]) -> tuple[Any, ...]:
+    if axis.default is not None:
+        return values(axis, axis.default)
+    known = defaults[axis.name]
+    return known if isinstance(known, tuple) else (known,)
 
 
 def _unique(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Metric:
     scale: float
     counts: str
     roof: str | None = None
-    better: str = "more"
+    better: Literal["more", "less"] = "more"
 
 
 _TERA = ("TFLOP/s", "FLOP/s", 1e12)
@@ -34,7 +35,11 @@ _NANO, _MICRO, _MILLI = ("ns", "s", 1e-9), ("us", "s", 1e-6), ("ms", "s", 1e-3)
 
 
 def _row(
-    group: str, unit: tuple[str, str, float], roof: str | None, better: str, **names: str
+    group: str,
+    unit: tuple[str, str, float],
+    roof: str | None,
+    better: Literal["more", "less"],
+    **names: str,
 ) -> list[Metric]:
     return [Metric(name, group, *unit, counts, roof, better) for name, counts in names.items()]
 

@@ -85,7 +85,7 @@ def has_two_peaks(row: Published, spec: DeviceSpec | None) -> str | None:
 
 
 def fits_in_l2(row: Published, spec: DeviceSpec | None) -> str | None:
-    if not row.metric.name.startswith("dram_") or row.metric.unit != "GB/s":
+    if not _to_dram(row):
         return None
     if spec is None or spec.l2_bytes is None or row.bytes_touched is None:
         return None
@@ -97,21 +97,38 @@ def fits_in_l2(row: Published, spec: DeviceSpec | None) -> str | None:
     return None
 
 
-def above_the_peak(row: Published, spec: DeviceSpec | None) -> str | None:
-    limit = None if spec is None else roof(row, spec)
-    if not limit or row.value <= limit:
+def ran_above_its_clock(row: Published, spec: DeviceSpec | None) -> str | None:
+    limit, highest = _bounds(row, spec)
+    if not limit or not limit < row.value <= highest or highest <= limit * _COUNTING_ERROR:
         return None
+    return f"it is {_share(row, limit)}: the card ran above its nominal clock."
+
+
+def beyond_the_card(row: Published, spec: DeviceSpec | None) -> str | None:
+    limit, highest = _bounds(row, spec)
+    if not limit or row.value <= highest:
+        return None
+    share = _share(row, limit)
+    return f"it is {share}, which the card cannot do: an error of counting, format or card."
+
+
+def _bounds(row: Published, spec: DeviceSpec | None) -> tuple[float, float]:
+    """The data sheet's figure, 0 where there is none, and the most that the card could show."""
+    limit = None if spec is None else roof(row, spec)
+    if spec is None or not limit:
+        return 0.0, 0.0
     room = 1.0
-    if row.metric.roof == "ops" and spec is not None:
+    if row.metric.roof == "ops":
         path = peak_path(row)
         nominal = spec.clock_hz(path) if path else None
         room = spec.max_clock_hz / nominal if spec.max_clock_hz and nominal else _BOOST_ROOM
         if has_two_peaks(row, spec):
             room *= 2
-    share = f"{100 * row.value / limit:.0f} % of the data sheet's {si(limit, row.metric.si_unit)}"
-    if row.value <= limit * room * _COUNTING_ERROR:
-        return f"it is {share}: the card ran above its nominal clock." if room > 1 else None
-    return f"it is {share}, which the card cannot do: an error of counting, format or card."
+    return limit, limit * room * _COUNTING_ERROR
+
+
+def _share(row: Published, limit: float) -> str:
+    return f"{100 * row.value / limit:.0f} % of the data sheet's {si(limit, row.metric.si_unit)}"
 
 
 def format_emulated(row: Published, spec: DeviceSpec | None) -> str | None:
@@ -158,7 +175,8 @@ CHECKS: tuple[Check, ...] = (
     accumulator_untold,
     has_two_peaks,
     fits_in_l2,
-    above_the_peak,
+    ran_above_its_clock,
+    beyond_the_card,
     format_emulated,
     filled_with_zeros,
     under_a_power_limit,
@@ -173,44 +191,104 @@ def traps(row: Published, spec: DeviceSpec | None) -> list[str]:
     return [said for check in CHECKS if (said := check(row, spec)) is not None]
 
 
+# A figure that falls into one of these is not of what it is named for: no ratio is made of it.
+SPOILING: tuple[Check, ...] = (fits_in_l2, beyond_the_card, format_emulated)
+
+
+def spoilt(row: Published, spec: DeviceSpec | None) -> str | None:
+    """Why no ratio may be made of this figure, None if one may."""
+    return next((said for check in SPOILING if (said := check(row, spec)) is not None), None)
+
+
 @dataclass(frozen=True)
 class Difference:
-    """A property that two figures must share to be compared."""
+    """A property that two figures must share to be compared.
+
+    `decides` tells whether unequal values forbid a ratio or only need to be told.
+    """
 
     attribute: str
     word: str
+    decides: Callable[[Published, Published], bool]
+    applies: Callable[[Published], bool] = lambda row: True
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """One way in which two figures were made differently; a decisive one forbids their ratio."""
+
+    text: str
+    decisive: bool
+    word: str = ""
+    values: tuple[str, ...] = ()
+
+
+# Here the words under `size` say at most how far a set lies beyond the cache, or what the tool
+# calls its default. Elsewhere the size of the problem makes the figure.
+_SIZE_IS_A_DETAIL = ("latency", "transfer")
+_DEFAULTS = ("", "default", "nvbandwidth default")
+
+
+def size_matters(row: Published) -> bool:
+    """Whether the figure is one of a stated size, so that another size is another quantity."""
+    detail = row.metric.group in _SIZE_IS_A_DETAIL or _to_dram(row)
+    return row.size not in _DEFAULTS and not detail
+
+
+def _both_told(attribute: str) -> Callable[[Published, Published], bool]:
+    return lambda a, b: None not in (getattr(a, attribute), getattr(b, attribute))
+
+
+def counts_operations(row: Published) -> bool:
+    """Whether the format of the operands makes the figure; elsewhere it is only their width."""
+    return row.metric.roof == "ops" or "FLOP" in row.metric.unit
 
 
 DIFFERENCES = (
-    Difference("dtype", "formats"),
-    Difference("accumulate", "accumulators"),
-    Difference("fill", "contents of the operands"),
-    Difference("sustained", "lengths of the run (burst or sustained)"),
-    Difference("searched", "choices of shape (best of many or one)"),
-    Difference("size", "sizes"),
+    Difference("dtype", "formats", lambda a, b: counts_operations(a)),
+    Difference("accumulate", "accumulators", lambda a, b: True),
+    Difference("fill", "contents of the operands", _both_told("fill")),
+    Difference("sustained", "lengths of the run (burst or sustained)", _both_told("sustained")),
+    Difference("searched", "choices of shape (best of many or one)", lambda a, b: True),
+    Difference("size", "sizes", lambda a, b: size_matters(a) and size_matters(b)),
+    # What a launch figure spans is in its method alone.
+    Difference("method", "methods", lambda a, b: True, lambda row: row.metric.name == "launch_us"),
 )
+
+
+def differences(a: Published, b: Published) -> list[Unlike]:
+    """How two figures were made differently; empty where they were made alike."""
+    if a.metric != b.metric and not same_traffic(a, b):
+        return [Unlike(f"different things: {_what(a)}, and {_what(b)}.", True)]
+    found = []
+    for d in DIFFERENCES:
+        left, right = getattr(a, d.attribute), getattr(b, d.attribute)
+        if left != right and d.applies(a):
+            said = (_said(left), _said(right))
+            text = f"different {d.word}: {', and '.join(said)}."
+            found.append(Unlike(text, d.decides(a, b), d.word, said))
+    if a.metric.unit == "cycles" and a.key != b.key:
+        text = "cycles are of each card's own clock, so their ratio is none of times."
+        found.append(Unlike(text, False))
+    return found
 
 
 def not_comparable(a: Published, b: Published) -> list[str]:
     """Why the ratio of two figures says little; empty where they were made alike."""
-    if a.metric != b.metric and not _same_traffic(a, b):
-        return [f"different things: {_what(a)}, and {_what(b)}."]
-    reasons = []
-    for d in DIFFERENCES:
-        left, right = getattr(a, d.attribute), getattr(b, d.attribute)
-        if left != right:
-            reasons.append(f"different {d.word}: {_said(left)}, and {_said(right)}.")
-    return reasons
+    return [d.text for d in differences(a, b)]
 
 
 def _what(row: Published) -> str:
     return f"{row.metric.name} ({row.metric.counts})"
 
 
-def _same_traffic(a: Published, b: Published) -> bool:
+def same_traffic(a: Published, b: Published) -> bool:
     """Copy and scale move the same bytes over DRAM, and so do add and triad."""
-    to_dram = all(r.metric.name.startswith("dram_") and r.metric.unit == "GB/s" for r in (a, b))
-    return to_dram and a.metric.counts == b.metric.counts
+    return _to_dram(a) and _to_dram(b) and a.metric.counts == b.metric.counts
+
+
+def _to_dram(row: Published) -> bool:
+    return row.metric.name.startswith("dram_") and row.metric.unit == "GB/s"
 
 
 def _said(value: object) -> str:

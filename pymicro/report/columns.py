@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pymicro import stats
-from pymicro.analysis.roofline import Rate, Verdict, judge
+from pymicro.analysis.verdict import Rate, Verdict, judge
 from pymicro.results import Result
-from pymicro.units import percent, si
+from pymicro.units import binary_bytes, percent, si
 
 RATE_UNITS = {"flop_per_s": "FLOP/s", "ops_per_s": "OP/s", "bytes_per_s": "B/s"}
 
@@ -58,13 +59,24 @@ def shape(result: Result) -> str:
     """The size of a problem in a few characters: `8192³`, `4096×768×3072`."""
     p = result.params
     if not {"m", "n", "k"} <= set(p):
-        return ""
+        return " ".join(_word(k, v) for k, v in p.items() if (k, v) not in _UNSAID and k in _SAID)
     cube = p["m"] == p["n"] == p["k"]
     size = f"{p['m']}³" if cube else f"{p['m']}×{p['n']}×{p['k']}"
     return size if p.get("layout", "nt") == "nt" else f"{size} {p['layout']}"
 
 
+# Parameters of memory benchmarks that tell rows apart, and their ordinary values.
+_SAID = ("op", "size", "level", "access", "where", "step", "pages")
+_UNSAID = (("level", "memory"), ("access", "sequential"), ("where", "memory"), ("step", "load"))
+
+
+def _word(name: str, value: Any) -> str:
+    return binary_bytes(value) if name == "size" else str(value)
+
+
 def unit(result: Result) -> str:
+    if result.steps and not result.bytes:
+        return "s"
     if not result.flop:
         return RATE_UNITS["bytes_per_s"]
     return RATE_UNITS["ops_per_s" if result.dtype.startswith("int") else "flop_per_s"]
@@ -105,7 +117,7 @@ COLUMNS = (
         "variant", lambda r: r.result.details.get("kernel") or r.result.variant, is_number=False
     ),
     Column("dtype", lambda r: r.result.dtype, is_number=False),
-    Column("m×n×k", lambda r: shape(r.result), is_number=False),
+    Column("problem", lambda r: shape(r.result), is_number=False),
     Column("rate", lambda r: with_interval(r.result, _rate(r, "sustained", "steady"))),
     Column("burst", lambda r: with_interval(r.result, _rate(r, "burst"))),
     Column("of peak", lambda r: _percent(r.verdict.peak_fraction if r.verdict else None)),

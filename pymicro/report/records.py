@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pymicro.analysis.roofline import judge
+from pymicro.analysis.verdict import judge
 from pymicro.results import Result, summary
 
 

@@ -21,6 +21,11 @@ class Terminal:
         self._ascii_only = not _can_encode(stream)
         self._console = Console(file=stream, width=width, markup=False, highlight=False)
 
+    @property
+    def width(self) -> int:
+        """Characters that fit into a line."""
+        return self._console.width
+
     def say(self, text: str) -> None:
         self._console.print(self._safe(text))
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from pymicro.benchmark import Benchmark
 from pymicro.errors import unknown
 
-_MODULES = ("gemm",)
+_MODULES = ("gemm", "bandwidth", "latency")
 
 
 def benchmarks() -> dict[str, Benchmark]:

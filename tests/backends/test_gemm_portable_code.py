@@ -47,7 +47,7 @@ def compiled(row, arch):
     known = supported_archs()
     if arch not in known:
         pytest.skip(f"the installed NVRTC knows {known[0]} to {known[-1]}, not {arch}")
-    return compile_logged(row.source, arch, row.defines)
+    return compile_logged(row.source, arch + row.arch_suffix, row.defines)
 
 
 def fp8_is_emulated(row, arch):

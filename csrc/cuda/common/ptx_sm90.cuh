@@ -182,14 +182,6 @@ DEVICE void tma_load_shared(u32 to, const TensorMap* map, int x, int y, u32 barr
       : "memory");
 }
 
-// Bring a box into the second-level cache only.
-DEVICE void tma_prefetch(const TensorMap* map, int x, int y, u64 policy) {
-  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.L2::cache_hint [%0, {%1, %2}], %3;" ::"l"(
-                   map),
-               "r"(x), "r"(y), "l"(policy)
-               : "memory");
-}
-
 DEVICE void tma_store(const TensorMap* map, int x, int y, u32 from, u64 policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint"

@@ -9,13 +9,17 @@ struct Tile {
   int row, column;  // of C, in tiles
 };
 
-__device__ __forceinline__ Tile tile_of_block(int m_tiles, int n_tiles) {
-  const int block = blockIdx.x;
-  const int band = block / (RASTER_BAND * n_tiles);
+// The `index`-th tile in that order.
+__device__ __forceinline__ Tile tile_at(int index, int m_tiles, int n_tiles) {
+  const int band = index / (RASTER_BAND * n_tiles);
   const int first = band * RASTER_BAND;
   const int rows = min(RASTER_BAND, m_tiles - first);
-  const int within = block - first * n_tiles;
+  const int within = index - first * n_tiles;
   return {first + within % rows, within / rows};
+}
+
+__device__ __forceinline__ Tile tile_of_block(int m_tiles, int n_tiles) {
+  return tile_at(blockIdx.x, m_tiles, n_tiles);
 }
 
 __device__ __forceinline__ int tiles_of(int size, int tile) { return (size - 1) / tile + 1; }

@@ -58,7 +58,7 @@ def choose(case: Case, place: Place) -> GemmKernel:
     sm90 = _sm90(case, place) if path in ("auto", "sm90") else None
     if sm90 is not None:
         return sm90
-    if case.variant != FASTEST or path == "sm90":
+    if case.variant != FASTEST:
         raise Unavailable(
             "the kernels written for Hopper need B as n×k and rows of whole 16 bytes."
         )
@@ -82,7 +82,11 @@ def _sm90(case: Case, place: Place) -> GemmKernel | None:
     if place.capability != (9, 0) or p["layout"] != "nt":
         return None
     variant = "" if case.variant == FASTEST else case.variant
-    return gemm_sm90.choose(p["m"], p["n"], p["k"], case.dtype, place.sm_count, variant)
+    try:
+        row = gemm_sm90.choose(p["m"], p["n"], p["k"], case.dtype, place.sm_count, variant)
+    except Unavailable:
+        return None
+    return row if gemm_sm90.refusal(row, p["m"], p["n"], p["k"]) is None else None
 
 
 def load(row: GemmKernel, place: Place) -> driver.Kernel:

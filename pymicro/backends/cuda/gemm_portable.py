@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from pymicro.backends.cuda.gemm_kernel import Capability, GemmKernel
-from pymicro.driver import Kernel
+from pymicro.driver import Argument, Kernel, TensorMap, check, cuda
 from pymicro.dtypes import DTYPES
 from pymicro.errors import UsageError
 
@@ -109,6 +110,7 @@ _SM80_TILES = (
     ((64, 64, 128), (2, 2), 4),
     ((128, 256, 64), (2, 4), 4),
 )
+_DEEP_TILE = ((128, 256, 128), (2, 4), 3)  # needs the larger shared memory of sm_80 and sm_90
 
 
 def _sm80() -> Iterator[GemmKernel]:
@@ -133,72 +135,80 @@ def _sm80() -> Iterator[GemmKernel]:
                     )  # fmt: skip
 
 
-def _sgemm(layout: str, stages: int, part_k: int) -> GemmKernel:
-    """fp32 without tensor cores, fed by `cp.async`."""
-    shared_bytes = stages * 32 * 388 * 4
-    return GemmKernel(
-        path="sm80",
-        dtype="fp32",
-        source="gemm/sgemm.cu",
-        entry="gemm_sgemm",
-        tile=(128, 256, 32),
-        threads=256,
-        first=(8, 0),
-        variant="" if layout == "nt" else "nn",
-        defines=(
-            ("LAYOUT_NN", int(layout == "nn")),
-            ("STAGES", stages),
-            ("PART_K", part_k),
-            ("SHARED_BYTES", shared_bytes),
-        ),
-        shared_bytes=shared_bytes,
-        layouts=(layout,),
-        alignment=4 if layout == "nt" else 16,
-    )
-
-
-def _dgemm(
-    layout: str, alignment: int, product_k: int, stages: int, last: Capability | None
+def _dense(
+    kind: str, dtype: str, layout: str, tile: tuple[int, int, int], *, first: Capability, **own
 ) -> GemmKernel:
-    """fp64 on tensor cores; `product_k` 4 takes the instructions of sm_80."""
-    panel_b = 16 * (128 * 8 + 16) if layout == "nn" else 128 * 128
-    shared_bytes = stages * (128 * 128 + panel_b)
-    hopper = product_k > 4
-    few = "3stages" if stages == 3 else ""
-    any_rows = "any" if alignment == 8 else ""
+    """A row of one of the fp32 and fp64 sources, `gemm/<kind>.cu` with entry `gemm_<kind>`."""
+    variant, alignment = own.pop("variant", ""), own.pop("alignment")
+    shared_bytes = own.pop("shared_bytes")
+    on_hopper = first == (9, 0)
+    uses_tma = kind.endswith("tma")
     return GemmKernel(
-        path="sm90" if hopper else "sm80",
-        dtype="fp64",
-        source="gemm/dgemm.cu",
-        entry="gemm_dgemm",
-        tile=(128, 128, 16),
-        threads=256,
-        first=(9, 0) if hopper else (8, 0),
-        last=last,
-        variant="-".join(filter(None, ("" if layout == "nt" else "nn", few, any_rows))),
+        path="sm90" if on_hopper else "sm80",
+        dtype=dtype,
+        source=f"gemm/{kind}.cu",
+        entry=f"gemm_{kind}",
+        tile=tile,
+        threads=384 if on_hopper else 256,
+        first=first,
+        last=own.pop("last", (9, 0) if on_hopper else None),
+        variant="-".join(filter(None, ("" if layout == "nt" else "nn", variant))),
         defines=(
             ("LAYOUT_NN", int(layout == "nn")),
-            ("STAGES", stages),
-            ("PRODUCT_K", product_k),
-            ("COPY_BYTES", alignment),
+            *own.items(),
             ("SHARED_BYTES", shared_bytes),
         ),
         shared_bytes=shared_bytes,
+        cluster=(2, 1, 1) if uses_tma else (1, 1, 1),
+        arch_suffix="a" if on_hopper else "",
+        abi="tma" if uses_tma else "pointer",
         layouts=(layout,),
         alignment=alignment,
     )
 
 
-def _dense_fp() -> Iterator[GemmKernel]:
+def _fp32() -> Iterator[GemmKernel]:
+    """fp32 without tensor cores. A line of shared memory holds 388 numbers."""
+    for layout, alignment in (("nt", 4), ("nn", 16)):
+        yield _dense(
+            "sgemm_split", "fp32", layout, (128, 256, 32), first=(9, 0), alignment=alignment,
+            STAGE_K=32, STAGES=4, PART_K=8, shared_bytes=4 * (32 * 388 * 4 + 16),
+        )  # fmt: skip
+        yield _dense(
+            "sgemm", "fp32", layout, (128, 256, 32), first=(8, 0), alignment=alignment,
+            STAGE_K=32, STAGES=2, shared_bytes=2 * 32 * 388 * 4,
+        )  # fmt: skip
+
+
+def _fp64() -> Iterator[GemmKernel]:
+    """fp64 on tensor cores. A stage is 16 KiB of A and as much of B; lines of k are padded."""
     for layout in LAYOUTS:
-        yield _sgemm(layout, stages=2, part_k=16)
+        yield _dense(
+            "dgemm_tma", "fp64", layout, (256, 128, 16), first=(9, 0), alignment=16,
+            STAGES=6, shared_bytes=6 * (32768 + 16) + 1024,
+        )  # fmt: skip
+        stage_bytes = 32768 + (16 * 32 if layout == "nn" else 0)
         for alignment in (16, 8):
-            yield _dgemm(layout, alignment, product_k=8, stages=6, last=(9, 0))
-            yield _dgemm(layout, alignment, product_k=4, stages=5, last=(8, 0))
-            yield _dgemm(layout, alignment, product_k=4, stages=3, last=None)
+            any_rows = "any" if alignment == 8 else ""
+            for product_k, stages, last in ((4, 5, (8, 0)), (4, 3, None)):
+                few = "3stages" if stages == 3 else ""
+                yield _dense(
+                    "dgemm", "fp64", layout, (128, 128, 16), first=(8, 0), last=last,
+                    variant="-".join(filter(None, (few, any_rows))), alignment=alignment,
+                    STAGES=stages, PRODUCT_K=product_k, COPY_BYTES=alignment,
+                    shared_bytes=stages * stage_bytes,
+                )  # fmt: skip
+        yield replace(
+            _dense(
+                "dgemm", "fp64", layout, (128, 128, 16), first=(8, 0), last=None,
+                variant="any", alignment=8, STAGES=6, PRODUCT_K=16, COPY_BYTES=8,
+                shared_bytes=6 * stage_bytes,
+            ),
+            path="sm90", first=(9, 0), last=(9, 0),
+        )  # fmt: skip
 
 
-ROWS: tuple[GemmKernel, ...] = (*_simt(), *_sm75(), *_sm80(), *_dense_fp())
+ROWS: tuple[GemmKernel, ...] = (*_simt(), *_sm75(), *_sm80(), *_fp32(), *_fp64())
 PATHS = ("sm90", "sm89", "sm80", "sm75", "simt")  # tried in this order
 
 
@@ -248,8 +258,8 @@ def choose(
 
 
 def blocks(row: GemmKernel, m: int, n: int) -> int:
-    """Tiles of C, which is the number of blocks launched."""
-    return -(-m // row.tile[0]) * -(-n // row.tile[1])
+    """Blocks launched: a cluster, or a block by itself, for each tile of C."""
+    return -(-m // row.tile[0]) * -(-n // row.tile[1]) * row.cluster[0]
 
 
 def refusal(row: GemmKernel, m: int, n: int, k: int, layout: str) -> str | None:
@@ -294,12 +304,35 @@ def bind(
         raise UsageError(reason)
     if m == 0 or n == 0:
         return lambda: None
-    pointers = [ctypes.c_uint64(pointer) for pointer in (a_ptr, b_ptr, c_ptr)]
     sizes = [ctypes.c_int(size) for size in (m, n, k)]
+    operands: list[Argument] = [ctypes.c_uint64(pointer) for pointer in (a_ptr, b_ptr, c_ptr)]
+    if row.abi == "tma":
+        operands[0] = _fp64_map(a_ptr, m, k, 128)
+        operands[1] = _fp64_map(b_ptr, n, k, 64) if layout == "nt" else _fp64_map(b_ptr, k, n, 16)
     return loaded.bind(
         (blocks(row, m, n), 1, 1),
         (row.threads, 1, 1),
-        [*pointers, *sizes],
+        [*operands, *sizes],
         stream,
         row.shared_bytes,
+        row.cluster,
     )
+
+
+def _fp64_map(ptr: int, rows: int, columns: int, box_rows: int) -> TensorMap:
+    """A map of a row-major matrix in boxes of 16 columns, 128-byte swizzle, zeros outside."""
+    u32, u64 = cuda().cuuint32_t, cuda().cuuint64_t
+    encoded = cuda().cuTensorMapEncodeTiled(
+        cuda().CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+        2,
+        ptr,
+        [u64(max(columns, 1)), u64(max(rows, 1))],
+        [u64(max(columns, 2) * 8)],
+        [u32(16), u32(box_rows)],
+        [u32(1), u32(1)],
+        cuda().CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        cuda().CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        cuda().CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        cuda().CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    return TensorMap(check(encoded))

@@ -1,0 +1,92 @@
+// C[m,n] = A[m,k] B in fp32 without tensor cores for sm_90a: eight warps do nothing but multiply,
+// four copy for them and give up their registers. Stages are handed over by a pair of barriers each
+// in shared memory, so that no warp waits for all others.
+//
+// Macros: those of sgemm.cuh; PART_K, steps of k to unroll, 2 or more and even.
+// Launch: ceil(m / 128) * ceil(n / 256) blocks of 384 threads. Rows must be shorter than 2^24.
+
+#include "gemm/sgemm.cuh"
+#include "common/handover.cuh"
+
+constexpr int copy_threads = 128;
+constexpr int barriers_bytes = STAGES * 16;
+static_assert(SHARED_BYTES == STAGES * stage_bytes + barriers_bytes, "launch and kernel differ");
+
+template <bool whole, class CopierA, class CopierB>
+DEVICE void produce(CopierA copier_a, CopierB copier_b, u32 barriers, int stages_in_k) {
+  Slot slot;
+#pragma unroll 1
+  for (int stage = 0; stage < stages_in_k; ++stage, slot.advance()) {
+    barrier_wait(empty(barriers, slot.index), slot.parity ^ 1);
+    copier_a.template copy<whole>(slot.index * stage_bytes, stage * STAGE_K, 0);
+    copier_b.template copy<whole>(slot.index * stage_bytes, stage * STAGE_K, 0);
+    arrive_with_copies(full(barriers, slot.index));
+  }
+}
+
+// Loads run a step ahead of the products, so a stage is given back before its last step is
+// multiplied. The first products are of zeros.
+DEVICE void consume(float (&sum)[16][8], u32 read_a, u32 read_b, u32 barriers, int stages_in_k) {
+  Fragment fragments[2] = {};
+  Slot slot;
+#pragma unroll 1
+  for (int stage = 0; stage < stages_in_k; ++stage) {
+    barrier_wait(full(barriers, slot.index), slot.parity);
+    u32 a = read_a + slot.index * stage_bytes, b = read_b + slot.index * stage_bytes;
+#pragma unroll 1
+    for (int part = 0; part < STAGE_K / PART_K; ++part) {
+#pragma unroll
+      for (int step = 0; step < PART_K; ++step) {
+        load_fragment(fragments[step % 2], a + step * line_bytes, b + step * line_bytes);
+        multiply(sum, fragments[(step + 1) % 2]);
+      }
+      a += PART_K * line_bytes, b += PART_K * line_bytes;
+    }
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(empty(barriers, slot.index));
+    slot.advance();
+  }
+  multiply(sum, fragments[1]);
+}
+
+extern "C" __global__ void __launch_bounds__(math_threads + copy_threads, 1)
+    gemm_sgemm_split(const float* __restrict__ a, const float* __restrict__ b,
+                     float* __restrict__ c, int m, int n, int k) {
+  extern __shared__ __align__(16) float memory[];
+  const u32 ring = u32(__cvta_generic_to_shared(memory));
+  const u32 barriers = ring + STAGES * stage_bytes;
+  const Tile tile = tile_of_block(tiles_of(m, tile_m), tiles_of(n, tile_n));
+  const int m0 = tile.row * tile_m, n0 = tile.column * tile_n;
+  const int stages_in_k = (k + STAGE_K - 1) / STAGE_K;
+  if (threadIdx.x == 0)
+    for (int slot = 0; slot < STAGES; ++slot) {
+      barrier_init(full(barriers, slot), copy_threads);
+      barrier_init(empty(barriers, slot), math_threads / 32);
+    }
+  __syncthreads();
+
+  if (threadIdx.x >= math_threads) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    const int thread = threadIdx.x - math_threads;
+    const RowCopier<tile_m, copy_threads, 1> copier_a(a, ring, m0, m, k, thread);
+#if LAYOUT_NN
+    const LineCopier<copy_threads, 1> copier_b(b, ring + tile_m * 4, n0, n, k, thread);
+#else
+    const RowCopier<tile_n, copy_threads, 1> copier_b(b, ring + tile_m * 4, n0, n, k, thread);
+#endif
+    if (m0 + tile_m <= m && n0 + tile_n <= n && k % STAGE_K == 0)
+      produce<true>(copier_a, copier_b, barriers, stages_in_k);
+    else
+      produce<false>(copier_a, copier_b, barriers, stages_in_k);
+    asm volatile("cp.async.wait_all;");
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int row0 = warp / 4 * 64 + lane / 8 * 4, column0 = warp % 4 * 64 + lane % 8 * 4;
+    float sum[16][8] = {};
+    consume(sum, ring + row0 * 4, ring + (tile_m + column0) * 4, barriers, stages_in_k);
+    // The ring is free once every multiplying warp is here.
+    asm volatile("bar.sync 1, %0;" ::"n"(math_threads) : "memory");
+    store_c(c, sum, ring + threadIdx.x * 16, m0 + row0, n0 + column0, m, n);
+  }
+}

@@ -1,0 +1,215 @@
+"""How a row of `gemm_sm90` is launched: its share-out of tiles, tensor maps and work space.
+
+It knows shapes and pointers, and nothing of which row suits which shape.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from collections.abc import Callable
+
+from pymicro import driver
+from pymicro.backends.cuda.gemm_kernel import GemmKernel
+from pymicro.dtypes import DTYPES
+from pymicro.errors import Unavailable
+
+SPAN_BYTES = 128  # k of one stage, and width of one store: the span of the TMA swizzle
+WARP_ROWS = 16  # of C that one warp stores at a time
+_CUT_COST_STEPS = 24  # what adding up the parts of cut tiles costs, in steps of k
+_MOST_CUT = 0.55  # of the clusters: with more, shares read the same operands at odd times
+_PANEL_BYTES = 34 * 2**20  # of A that may stay in the second-level cache while B streams past
+_MOST_PANEL_ROWS = 2048  # of C: about as many as columns that are under way at a time
+
+
+class Plan(ctypes.Structure):
+    """`struct Plan` of sm90_schedule.cuh, field for field."""
+
+    _fields_ = (
+        ("m", ctypes.c_int),
+        ("n", ctypes.c_int),
+        ("k_steps", ctypes.c_int),
+        ("rows", ctypes.c_int),
+        ("columns", ctypes.c_int),
+        ("group", ctypes.c_int),
+        ("whole", ctypes.c_int),
+        ("share", ctypes.c_int),
+        ("partials", ctypes.c_void_p),
+        ("ready", ctypes.c_void_p),
+    )
+
+
+def macro(kernel: GemmKernel, name: str) -> int:
+    """The number that a row gives to a macro of the source."""
+    return int(dict(kernel.defines)[name])
+
+
+def cluster_tiles(kernel: GemmKernel, m: int, n: int) -> tuple[int, int]:
+    """How many tiles of a whole cluster lie down and across C."""
+    return (
+        math.ceil(m / (kernel.tile[0] * macro(kernel, "CLUSTER_M"))),
+        math.ceil(n / (kernel.tile[1] * macro(kernel, "CLUSTER_N"))),
+    )
+
+
+def plan(kernel: GemmKernel, m: int, n: int, k: int, clusters: int) -> tuple[Plan, int]:
+    """How `clusters` resident clusters divide the product, and how many of them to launch.
+
+    Tiles that fill whole rounds go one to a cluster. Those of the last round are cut along k
+    where that saves more than adding up their parts costs.
+    """
+    rows, columns = cluster_tiles(kernel, m, n)
+    k_steps = math.ceil(k / kernel.tile[2])
+    tiles = rows * columns
+    cut = tiles % clusters
+    share = math.ceil(cut * k_steps / clusters)
+    if cut > _MOST_CUT * clusters or k_steps - share < _CUT_COST_STEPS:
+        cut = share = 0
+    chosen = Plan(m=m, n=n, k_steps=k_steps, rows=rows, columns=columns)
+    chosen.group = panel_rows(kernel, k)
+    chosen.whole, chosen.share = tiles - cut, share
+    if chosen.whole:
+        return chosen, min(clusters, tiles)
+    return chosen, math.ceil(cut * k_steps / share)
+
+
+def panel_rows(kernel: GemmKernel, k: int) -> int:
+    """Cluster tiles, counted down C, that are walked together."""
+    height = kernel.tile[0] * macro(kernel, "CLUSTER_M")
+    fit = _PANEL_BYTES // (height * k * DTYPES[kernel.dtype].itemsize_bytes)
+    return max(1, min(_MOST_PANEL_ROWS // height, fit))
+
+
+def refusal(kernel: GemmKernel, m: int, n: int, k: int, *pointers: int) -> str | None:
+    """Why this row cannot take these sizes and addresses, in plain words; None if it can."""
+    dtype = DTYPES[kernel.dtype]
+    in_bytes, out_bytes = dtype.itemsize_bytes, DTYPES[dtype.output].itemsize_bytes
+    if min(m, n, k) < 1 or max(m, n, k) >= 2**31:
+        return "m, n and k must be from 1 to 2^31 - 1."
+    if k * in_bytes % kernel.alignment or n * out_bytes % kernel.alignment:
+        return (
+            f"the Hopper kernel copies by TMA, which needs rows of a multiple of "
+            f"{kernel.alignment} bytes: k of {kernel.alignment // in_bytes} and n of "
+            f"{kernel.alignment // out_bytes} elements."
+        )
+    if any(pointer % kernel.alignment for pointer in pointers):
+        return f"the Hopper kernel needs A, B and C at multiples of {kernel.alignment} bytes."
+    return None
+
+
+def bind(
+    kernel: GemmKernel,
+    loaded: driver.Kernel,
+    a_ptr: int,
+    b_ptr: int,
+    c_ptr: int,
+    m: int,
+    n: int,
+    k: int,
+    stream: int,
+    sm_count: int,
+) -> Callable[[], None]:
+    """A call that launches C = A·Bᵀ on `stream`; its descriptors and work space are made here.
+
+    The work space belongs to the call, so one call must not run on two streams at once.
+
+    Raises:
+        Unavailable: sizes or addresses that TMA cannot serve.
+    """
+    reason = refusal(kernel, m, n, k, a_ptr, b_ptr, c_ptr)
+    if reason:
+        raise Unavailable(reason)
+    clusters = sm_count if kernel.cluster[0] == 1 else resident_clusters(kernel, loaded)
+    chosen, launched = plan(kernel, m, n, k, clusters)
+    space = _work_space(kernel, chosen, launched)
+    if space is not None:
+        chosen.ready = space.ptr
+        chosen.partials = space.ptr + _flag_bytes(kernel, launched)
+    call = loaded.bind(
+        grid=(launched * kernel.cluster[0], 1, 1),
+        block=(kernel.threads, 1, 1),
+        arguments=(*tensor_maps(kernel, a_ptr, b_ptr, c_ptr, m, n, k), chosen),
+        stream=stream,
+        shared_bytes=kernel.shared_bytes,
+        cluster=kernel.cluster,
+        overlap=True,
+    )
+    if space is not None:
+        weakref.finalize(call, space.free)
+    return call
+
+
+def resident_clusters(kernel: GemmKernel, loaded: driver.Kernel) -> int:
+    """How many clusters of this kernel the device holds at once, by the driver's account."""
+    config = driver.launch_config(
+        grid=kernel.cluster,
+        block=(kernel.threads, 1, 1),
+        stream=0,
+        shared_bytes=kernel.shared_bytes,
+        cluster=kernel.cluster,
+    )
+    cuda = driver.cuda()
+    return int(driver.check(cuda.cuOccupancyMaxActiveClusters(loaded.function, config)))
+
+
+def _flag_bytes(kernel: GemmKernel, launched: int) -> int:
+    flags = launched * kernel.cluster[0] * macro(kernel, "WARPGROUPS")
+    return math.ceil(flags * 4 / 256) * 256
+
+
+def _work_space(kernel: GemmKernel, chosen: Plan, launched: int) -> driver.Buffer | None:
+    """Lowered flags and one block tile of 4-byte sums per block, where tiles are cut."""
+    if chosen.share == 0:
+        return None
+    flag_bytes = _flag_bytes(kernel, launched)
+    sums_bytes = launched * kernel.cluster[0] * kernel.tile[0] * kernel.tile[1] * 4
+    space = driver.Buffer((flag_bytes + sums_bytes,), "uint8")
+    driver.check(driver.cuda().cuMemsetD8(space.ptr, 0, flag_bytes))
+    driver.check(driver.cuda().cuCtxSynchronize())  # Streams of ours do not wait for a memset.
+    return space
+
+
+def tensor_maps(
+    kernel: GemmKernel, a_ptr: int, b_ptr: int, c_ptr: int, m: int, n: int, k: int
+) -> tuple[driver.TensorMap, driver.TensorMap, driver.TensorMap]:
+    """Descriptors of A, B and C with the boxes that one block loads and one warp stores."""
+    block_m, block_n, step = kernel.tile
+    dtype = DTYPES[kernel.dtype]
+    out_bytes = DTYPES[dtype.output].itemsize_bytes
+    return (
+        _map(dtype.name, a_ptr, m, k, (block_m // macro(kernel, "CLUSTER_N"), step)),
+        _map(dtype.name, b_ptr, n, k, (block_n // macro(kernel, "CLUSTER_M"), step)),
+        _map(dtype.output, c_ptr, m, n, (WARP_ROWS, SPAN_BYTES // out_bytes)),
+    )
+
+
+# TFLOAT32 makes the copy engine round fp32 to tf32; wgmma alone would cut the low bits off.
+_MAP_TYPES = {
+    "fp16": "FLOAT16", "bf16": "BFLOAT16", "fp8_e4m3": "UINT8", "int8": "UINT8",
+    "tf32": "TFLOAT32", "fp32": "FLOAT32", "int32": "INT32",
+}  # fmt: skip
+
+
+def _map(dtype: str, ptr: int, rows: int, columns: int, box: tuple[int, int]) -> driver.TensorMap:
+    cuda = driver.cuda()
+    kind = getattr(cuda.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[dtype]}")
+    u32, u64 = cuda.cuuint32_t, cuda.cuuint64_t
+    return driver.TensorMap(
+        driver.check(
+            cuda.cuTensorMapEncodeTiled(
+                kind,
+                2,
+                ptr,
+                [u64(columns), u64(rows)],
+                [u64(columns * DTYPES[dtype].itemsize_bytes)],
+                [u32(box[1]), u32(box[0])],
+                [u32(1), u32(1)],
+                cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+                cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+                # Promotion to 256 bytes reads more from that cache, and ran slower on an H200.
+                cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        )
+    )
