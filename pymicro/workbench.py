@@ -103,9 +103,9 @@ class Workbench:
                 arrays[operand.name] = self._place(host)
             else:
                 arrays[operand.name] = self._empty(operand.shape, dtype.storage)
-        output = next(o.name for o in wanted if o.fill == "output")
+        output = next(o for o in wanted if o.fill == "output")
         reference = benchmark.reference(case.dtype, case.params, inputs)
-        return Problem(key, arrays, output, reference)
+        return Problem(key, arrays, output.name, output.dtype, reference)
 
     def _refuse_too_large(self, needed: int) -> None:
         # The host keeps a copy of the inputs and, for checking, of the output.

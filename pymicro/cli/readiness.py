@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -129,6 +128,8 @@ def _stored(node: Node, store: str | None) -> Mapping[str, float]:
 
 def _print_json(readiness: Readiness, failures: list[str] | None) -> None:
     """The one document of all commands, with this command's part beside the results."""
+    import json
+
     from pymicro import report
     from pymicro.report.readiness import to_json
 

@@ -51,7 +51,6 @@ def test_a_card_in_order(found):
         ({"mig_mode": 1}, "mig", "info"),
         ({"virtualization": 2}, "virtual-gpu", "info"),
         ({"virtualization": 1}, "virtual-gpu", "info"),
-        ({"pids": (os.getpid(), 1)}, "gpu-in-use", "warning"),
         ({"pcie_generation": 4}, "link-below-card", "info"),
     ],
     ids=str,
@@ -60,6 +59,12 @@ def test_each_setting_is_seen(found, changes, code, severity):
     seen = found(**changes)
     assert seen[code].severity == severity
     assert not [c for c in seen if c.startswith("check-failed")]
+
+
+def test_other_processes_are_counted_without_this_one(found):
+    seen = found(pids=(os.getpid(), 1, 2))
+    assert seen["gpu-in-use"].seen.startswith("2 other compute process")
+    assert "gpu-in-use" not in found(pids=(os.getpid(),))
 
 
 def test_lowered_limit_says_both_and_the_command(found):

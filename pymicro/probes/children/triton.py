@@ -29,7 +29,7 @@ def _probe(tell, capability):
         pass
 
     major, minor = capability or (8, 0)
-    source = ASTSource(fn=empty, signature={}, constexprs={})
+    source = ASTSource(fn=empty, signature={})
     compiled = triton.compile(source, target=GPUTarget("cuda", 10 * major + minor, 32))
     version = re.search(r"^\.version (\d+\.\d+)", compiled.asm["ptx"], re.MULTILINE)
     tell(ptx=version[1] if version else None, cubin_bytes=len(compiled.asm["cubin"]))
