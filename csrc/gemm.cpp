@@ -176,7 +176,10 @@ void gemm(const Problem& problem, int threads, const std::string& path) {
     const Kernel& kernel = find_kernel(problem.dtype, path);
     Workspace& space = workspace();
     const std::lock_guard lock(space.busy);
-    Product(problem, kernel, threads, space).run();
+    // Waking a thread costs some ten microseconds, about what a core needs for this much.
+    constexpr double kWorthSharing = 5e5;
+    const double flop = 2.0 * problem.m * problem.n * problem.k;
+    Product(problem, kernel, flop < kWorthSharing ? 1 : threads, space).run();
 }
 
 }  // namespace pymicro

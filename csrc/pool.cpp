@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -50,8 +52,8 @@ struct Job {
 class Pool {
 public:
     void run(int threads, Job& job) {
-        const int helpers = threads - 1;
-        while (static_cast<int>(mailboxes_.size()) < helpers) start_one();
+        while (static_cast<int>(mailboxes_.size()) < threads - 1 && start_one()) {}
+        const int helpers = std::min(threads - 1, static_cast<int>(mailboxes_.size()));
         pending_.store(helpers, std::memory_order_relaxed);
         for (int i = 0; i < helpers; ++i) {
             mailboxes_[i]->store(&job, std::memory_order_release);
@@ -65,10 +67,22 @@ public:
 private:
     using Mailbox = std::atomic<Job*>;
 
-    void start_one() {
-        mailboxes_.push_back(std::make_unique<Mailbox>(nullptr));
-        std::thread([this, box = mailboxes_.back().get(),
-                     worker = static_cast<int>(mailboxes_.size())] {
+    // False where the system grants no further thread: the work is then shared by fewer.
+    bool start_one() {
+        auto owner = std::make_unique<Mailbox>(nullptr);
+        mailboxes_.reserve(mailboxes_.size() + 1);
+        const int worker = static_cast<int>(mailboxes_.size()) + 1;
+        try {
+            start(owner.get(), worker);
+        } catch (const std::system_error&) {
+            return false;
+        }
+        mailboxes_.push_back(std::move(owner));
+        return true;
+    }
+
+    void start(Mailbox* box, int worker) {
+        std::thread([this, box, worker] {
             for (;;) {
                 Job* job = wait_change(*box, static_cast<Job*>(nullptr));
                 job->work(worker);

@@ -145,7 +145,7 @@ def _compile(text: str, options) -> Compiled:
 
 def _nvrtc():
     try:
-        import cuda.core  # torch may bring cuda-bindings along without it.
+        import cuda.core  # noqa: F401  # torch may bring cuda-bindings along without it.
         from cuda.bindings import nvrtc
     except ImportError as error:
         raise Unavailable(

@@ -106,8 +106,11 @@ def open_nvml(binding: Any = None) -> Any:
             import pynvml
         except ImportError as missing:
             raise Unavailable("NVML cannot be read: nvidia-ml-py is not installed.") from missing
+        except Exception as broken:  # A broken package raises anything while it loads.
+            said = type(broken).__name__
+            raise Unavailable(f"NVML cannot be read: pynvml does not import ({said}).") from broken
         binding = pynvml
-    _, error = ask(binding.nvmlInit)
+    _, error = ask(lambda: binding.nvmlInit())
     if error is not None:
         raise Unavailable(f"NVML cannot be read: {reason(error)}.") from error
     return binding

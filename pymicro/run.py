@@ -228,9 +228,7 @@ def _tagged(call: Call, who: int) -> Call:
     return tagged
 
 
-def _sustained(
-    chosen: Sequence[_Measured], context: Context, share_s: float
-) -> Iterator[Result]:
+def _sustained(chosen: Sequence[_Measured], context: Context, share_s: float) -> Iterator[Result]:
     """Sustained samples, the chosen taking turns; 25 ms batches keep the device busy.
 
     If one raises, it alone has failed; the others keep the bursts that they have.

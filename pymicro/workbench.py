@@ -6,6 +6,7 @@ output is poisoned before the checked call, so that a kernel that writes nothing
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -172,10 +173,11 @@ def _open(kind: str, index: int) -> tuple[Place, Timer]:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Cores that this process may use: its affinity mask, or fewer by its control group."""
+    from pymicro.devices.cpu import describe_cpu
+
+    cpu = describe_cpu()
+    return max(1, min(cpu.logical_cores, math.ceil(cpu.quota_cores or cpu.logical_cores)))
 
 
 def free_memory_bytes(kind: str) -> int:

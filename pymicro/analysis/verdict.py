@@ -17,18 +17,23 @@ _LIMIT_NAMES = {
     "thermal": "thermal slowdown",
     "hw_slowdown": "hardware slowdown",
     "power_brake": "power brake",
+    "app_clocks": "application clocks",
+    "sync_boost": "sync boost",
+    "display_clocks": "display clocks",
 }
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate with its 95 % interval; `kind` is `sustained`, `burst` or `steady` (CPU)."""
+    """A rate with its 95 % interval over `samples`; `kind` is `sustained`, `burst` or, on a CPU,
+    `steady`."""
 
     kind: str
     value: float
     low: float
     high: float
     seconds: float
+    samples: int
 
 
 @dataclass(frozen=True)
@@ -94,9 +99,9 @@ def _rate(kind: str, result: Result, times: Sequence[float]) -> Rate:
     middle, (low, high) = stats.median(times), stats.bootstrap_ci(times)
     if result.steps and not (result.flop or result.bytes):
         each, least, most = (t / result.steps for t in (middle, low, high))
-        return Rate(kind, each, least, most, middle)
+        return Rate(kind, each, least, most, middle, len(times))
     work = result.flop or result.bytes
-    return Rate(kind, work / middle, work / high, work / low, middle)
+    return Rate(kind, work / middle, work / high, work / low, middle, len(times))
 
 
 def _peaks(result: Result) -> tuple[float | None, float | None]:

@@ -118,7 +118,7 @@ def offered(
     return variants, reason
 
 
-@dataclass(frozen=True)
+@dataclass
 class BrokenBackend:
     """Stands in for a plugin that does not load, so that the others run."""
 

@@ -48,6 +48,8 @@ def main() -> None:
     """Run the command line and exit; a foreseen problem is one sentence on stderr."""
     try:
         code = cli.main(prog_name="pymicro", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -57,8 +59,17 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("pymicro: interrupted.", err=True)
         code = 130
-    except BrokenPipeError:
-        # The reader of our output is gone; writing on exit would fail once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (SystemExit, BrokenPipeError):
+        # click and rich leave so when the reader of our output is gone (`| head`): no failure.
+        _forget_output()
         code = 0
+    except OSError as error:
+        click.echo(f"pymicro: output cannot be written: {error.strerror or error}.", err=True)
+        _forget_output()
+        code = 1
     sys.exit(code or 0)
+
+
+def _forget_output() -> None:
+    """Python flushes at exit, which would fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -10,6 +11,19 @@ import click
 
 from pymicro.benchmark import Axis, Benchmark
 from pymicro.report import FORMATS
+
+
+class _Seconds(click.FloatRange):
+    """A time from a tenth of a second to a day; `nan` is neither."""
+
+    def __init__(self) -> None:
+        super().__init__(0.1, 86_400)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail("nan is no number of seconds.", param, ctx)
+        return seconds
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,7 @@ def common(benchmark: Benchmark) -> list[click.Option]:
         _flag("--store", metavar="FILE", help="append results to this file (JSON lines)"),
         click.Option(["--no-store"], is_flag=True, help="keep no results"),
         _flag("--label", help="name of this machine in results, in place of a salted hash"),
-        _flag("--budget", default=15.0, type=click.FloatRange(0.1), help="seconds to measure"),
+        _flag("--budget", default=15.0, type=_Seconds(), help="seconds to measure"),
         _flag("--seed", default=0, type=click.IntRange(0), help="seed of the operands"),
         _flag(
             "--fill",

@@ -22,13 +22,15 @@ def show(file: str | None, benchmark: str | None, last: bool, format_: str) -> i
         found = [r for r in found if r.benchmark == benchmark]
     if last and found:
         found = [r for r in found if r.run_id == found[-1].run_id]
-    if not found:
+    if not found and not reading.findings:
         click.echo("pymicro: no results there yet; `pymicro gemm` makes some.", err=True)
         return 3
+    for finding in reading.findings:
+        click.echo(f"pymicro: {finding.seen} {finding.why} {finding.do}".rstrip(), err=True)
     if format_ == "table":
         from pymicro.report import table
 
-        table.show(found, ())
+        table.show(found)
     else:
-        click.echo(report.render(found, (), format_), nl=False)
-    return 0
+        click.echo(report.render(found, reading.findings, format_), nl=False)
+    return 1 if reading.findings else 0

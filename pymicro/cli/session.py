@@ -15,6 +15,7 @@ from pymicro.cli.options import Common
 from pymicro.devices import peaks
 from pymicro.devices.here import Device
 from pymicro.dtypes import DTYPES
+from pymicro.errors import PymicroError
 from pymicro.telemetry import Sampler, Telemetry
 from pymicro.workbench import Workbench, usable_cores
 
@@ -30,9 +31,7 @@ class Session:
             Unavailable: the device cannot be opened.
         """
         self._device, self._common = device, common
-        self._store = None if common.no_store else results.Store(common.store)
-        if self._store is not None:
-            self._store.check_writable()
+        self._store = _open_store(common)
         self.bench = Workbench(device.kind, device.index or 0)
         self._stack = ExitStack()
         self._sampler: Sampler | None = None
@@ -84,9 +83,14 @@ class Session:
         return self._sampler.during(windows) if self._sampler is not None else None
 
     def keep(self, result: results.Result) -> None:
-        """Append a result to the store at once."""
-        if self._store is not None:
+        """Append a result to the store at once; a store that fails is given up, with a word."""
+        if self._store is None:
+            return
+        try:
             self._store.append(result)
+        except PymicroError as error:
+            click.echo(f"pymicro: {error} Results from here on are shown, not kept.", err=True)
+            self._store = None
 
     def headline(self) -> str:
         """The device and how it was recognised, for the head of a table."""
@@ -96,7 +100,7 @@ class Session:
     @contextmanager
     def progress(self, total: int) -> Iterator[Callable[[Case, str], None]]:
         """A bar on stderr while cases run; nothing unless stderr is a terminal."""
-        if self._common.quiet or not sys.stderr.isatty():
+        if self._common.quiet or sys.stderr is None or not sys.stderr.isatty():
             yield lambda case, phase: None
             return
         from rich.console import Console
@@ -113,3 +117,24 @@ class Session:
                     bar.advance(task)
 
             yield on_case
+
+
+def _open_store(common: Common) -> results.Store | None:
+    """The store, found writable before anything is measured.
+
+    The user's own folder may be read-only or missing, as in a container: then nothing is kept.
+
+    Raises:
+        UsageError: the file that was asked for cannot be written.
+    """
+    if common.no_store:
+        return None
+    try:
+        store = results.Store(common.store)
+        store.check_writable()
+    except PymicroError as error:
+        if common.store is not None:
+            raise
+        click.echo(f"pymicro: {error} Results are shown, not kept (--store FILE).", err=True)
+        return None
+    return store

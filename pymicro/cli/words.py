@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from pymicro.dtypes import dtype
 from pymicro.errors import UsageError, unknown
 from pymicro.units import parse_bytes, parse_count, parse_list
 
+_MOST_POINTS = 10_000
 _PARSERS = {"count": parse_count, "bytes": parse_bytes}
 
 
@@ -64,14 +66,25 @@ def points(
     for axis in axes:
         if axis.name in given:
             chosen.append([(axis.name, v) for v in given[axis.name]])
+            _refuse_more_threads(axis.name, given[axis.name], defaults)
         elif axis.default not in names:
             chosen.append([(axis.name, v) for v in _default(axis, defaults)])
+    most = math.prod(len(pairs) for pairs in chosen)
+    if most > _MOST_POINTS:
+        raise UsageError(f"these lists make {most} problems; at most {_MOST_POINTS} make sense.")
     found = []
     for combination in itertools.product(*chosen):
         point = dict(combination)
         full = {a.name: point.get(a.name, point.get(a.default or "")) for a in axes}
         found.append({k: v for k, v in full.items() if k not in sources})
     return _unique(found)
+
+
+def _refuse_more_threads(name: str, wanted: tuple[Any, ...], defaults: Mapping[str, Any]) -> None:
+    """Threads beyond the cores measure the scheduler."""
+    cores = defaults.get("threads")
+    if name == "threads" and cores is not None and max(wanted) > cores:
+        raise UsageError(f"--threads {max(wanted)}: this process may use {cores} core(s).")
 
 
 def _default(axis: Axis, defaults: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -62,9 +62,13 @@ def look(nvml: Any = None) -> NvmlView:
         nvml = nvml or importlib.import_module("pynvml")
     except ImportError:
         return NvmlView(reason="the NVML binding (nvidia-ml-py) is not installed")
+    except Exception as error:  # A broken package raises anything while it loads.
+        return NvmlView(reason=f"the NVML binding does not import ({type(error).__name__})")
     try:
         nvml.nvmlInit()
-    except nvml.NVMLError as error:
+    except AttributeError:
+        return NvmlView(reason="the package pynvml found is not NVIDIA's binding (nvidia-ml-py)")
+    except Exception as error:
         return NvmlView(reason=_why_no_nvml(error))
     try:
         return _view(nvml)
@@ -156,8 +160,12 @@ def _gpu(nvml: Any, index: int, handle: Any) -> LocalGpu:
     values = {}
     for q in _QUESTIONS:
         answer = _ask(nvml, q.calls, (handle, *q.arguments), missing, q.attribute)
-        if q.attribute not in missing:
+        if q.attribute in missing:
+            continue
+        try:
             values[q.attribute] = q.convert(answer)
+        except Exception as error:  # An answer of a form that no binding documents.
+            missing[q.attribute] = f"unreadable answer ({type(error).__name__})"
     return LocalGpu(index=index, missing=missing, **values)
 
 
@@ -180,7 +188,7 @@ def _ask(
             continue
         try:
             return function(*arguments)
-        except nvml.NVMLError as error:
-            why = str(error)
+        except Exception as error:  # NVMLError, or what a faulty library makes of a call.
+            why = str(error) or type(error).__name__
     missing[attribute] = why
     return None

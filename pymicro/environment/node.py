@@ -53,13 +53,13 @@ def _salt() -> bytes:
     import platformdirs
     from filelock import FileLock, Timeout
 
-    path = Path(platformdirs.user_data_dir("pymicro", appauthor=False)) / "salt"
     try:
+        path = Path(platformdirs.user_data_dir("pymicro", appauthor=False)) / "salt"
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{path}.lock", timeout=5):
             return _read(path) or _make(path)
-    except (OSError, Timeout, NotImplementedError):
-        return _process_salt
+    except (OSError, Timeout, NotImplementedError, RuntimeError, KeyError):
+        return _process_salt  # RuntimeError and KeyError: no home folder can be told.
 
 
 def _read(path: Path) -> bytes | None:

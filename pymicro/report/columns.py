@@ -14,6 +14,10 @@ from pymicro.units import binary_bytes, percent, si
 RATE_UNITS = {"flop_per_s": "FLOP/s", "ops_per_s": "OP/s", "bytes_per_s": "B/s"}
 
 
+# Fewer samples bound nothing: their interval would be a claim that nobody checked.
+_FEWEST_FOR_INTERVAL = 3
+
+
 @dataclass(frozen=True)
 class Row:
     """A result, its verdict (None unless ok), and the vendor's result on the same problem."""
@@ -50,9 +54,10 @@ def _as_yardstick(result: Result) -> tuple[bool, float]:
 
 def problem(result: Result) -> tuple:
     """What two results must share to be compared."""
-    own = ("threads", "path")
-    shape = tuple((k, v) for k, v in sorted(result.params.items()) if k not in own)
-    return (result.benchmark, result.dtype, shape, result.fill, result.cache)
+    shape = tuple((k, v) for k, v in sorted(result.params.items()) if k != "path")
+    device = (result.device.get("kind"), result.device.get("name"))
+    work = (result.benchmark, result.dtype, shape, result.fill, result.cache)
+    return (*work, *device, result.run_id)
 
 
 def shape(result: Result) -> str:
@@ -86,6 +91,8 @@ def with_interval(result: Result, rate: Rate | None) -> str:
     """`655.2 TFLOP/s ±0.4 %`: half the width of the 95 % interval, relative."""
     if rate is None:
         return ""
+    if rate.samples < _FEWEST_FOR_INTERVAL:
+        return f"{si(rate.value, unit(result))} ({rate.samples} sample)"
     half = (rate.high - rate.low) / 2 / rate.value
     return f"{si(rate.value, unit(result))} ±{100 * half:.1f} %"
 

@@ -18,7 +18,7 @@ def render(results: Sequence[Result], findings: Sequence[Finding]) -> str:
 
 def show(
     results: Sequence[Result],
-    findings: Sequence[Finding],
+    findings: Sequence[Finding] = (),
     terminal: Terminal | None = None,
     heading: str = "",
 ) -> None:

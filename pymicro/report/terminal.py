@@ -17,9 +17,9 @@ class Terminal:
     def __init__(self, out: TextIO | None = None, width: int | None = None) -> None:
         from rich.console import Console
 
-        stream = out or sys.stdout
-        self._ascii_only = not _can_encode(stream)
-        self._console = Console(file=stream, width=width, markup=False, highlight=False)
+        self._stream = out or sys.stdout
+        self._ascii_only = not _can_encode(self._stream)
+        self._console = Console(file=self._stream, width=width, markup=False, highlight=False)
 
     @property
     def width(self) -> int:
@@ -34,6 +34,7 @@ class Terminal:
     ) -> None:
         """A table; columns whose index is in `numbers` are aligned right. No titles, no rule."""
         from rich import box
+        from rich.console import Console
         from rich.table import Table
 
         style = box.ASCII2 if self._ascii_only else box.SIMPLE_HEAD
@@ -53,8 +54,9 @@ class Terminal:
         for row in rows:
             drawn.add_row(*map(self._safe, row))
         # A table that is wider than the terminal is left to wrap there rather than cropped here.
-        width = max(self._console.width, self._console.measure(drawn).minimum)
-        self._console.print(drawn, width=width, crop=False, no_wrap=True)
+        unbounded = Console(file=self._stream, width=10_000, markup=False, highlight=False)
+        width = max(self._console.width, unbounded.measure(drawn).minimum)
+        Console(file=self._stream, width=width, markup=False, highlight=False).print(drawn)
 
     def _safe(self, text: str) -> str:
         if not self._ascii_only:

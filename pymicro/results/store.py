@@ -23,10 +23,18 @@ _LOCK_TIMEOUT_S = 60.0
 
 
 def default_path() -> Path:
-    """`results.jsonl` in the user's data folder."""
+    """`results.jsonl` in the user's data folder.
+
+    Raises:
+        PymicroError: no home folder is known, as under a user number without an entry.
+    """
     import platformdirs
 
-    return Path(platformdirs.user_data_dir("pymicro", appauthor=False)) / "results.jsonl"
+    try:
+        folder = Path(platformdirs.user_data_dir("pymicro", appauthor=False))
+    except (RuntimeError, KeyError) as error:
+        raise PymicroError("no home folder is known to keep results in.") from error
+    return folder / "results.jsonl"
 
 
 class Store:
@@ -34,7 +42,10 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self._is_default = path is None
-        self.path = default_path() if path is None else Path(path).expanduser()
+        try:
+            self.path = default_path() if path is None else Path(path).expanduser()
+        except RuntimeError as error:  # `~` of somebody whom this system does not know.
+            raise UsageError(f"no such home folder: {path}.") from error
 
     def check_writable(self) -> None:
         """Find out before anything is measured whether results can be kept.

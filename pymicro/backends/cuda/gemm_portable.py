@@ -297,7 +297,7 @@ def choose(
             f"m={m} n={n} k={k} on compute capability {capability[0]}.{capability[1]}."
         )
 
-    def preference(row: GemmKernel) -> tuple[int, int, bool, int, int]:
+    def preference(row: GemmKernel) -> tuple[int, bool, int, int, int]:
         area = row.tile[0] * row.tile[1]
         enough = blocks(row, m, n) >= ENOUGH_BLOCKS
         return (

@@ -1,4 +1,4 @@
-"""Defects found from outside: checks, sampling, timing and the run. Each fails until mended."""
+"""What must not go wrong again: checks, sampling, timing and the run under faults."""
 
 import sys
 import tracemalloc
@@ -316,7 +316,7 @@ def test_the_flush_buffer_is_not_allocated_anew_for_each_case(monkeypatch):
         driver, "open_gpu", lambda index: SimpleNamespace(attribute=lambda name: 50 * 2**20)
     )
     bench = object.__new__(workbench.Workbench)
-    bench.place, bench._problem = Place("cuda"), None
+    bench.place, bench._problem, bench._flush = Place("cuda"), None, None
     for _ in range(10):
         bench.flush()
     assert sum(not b.freed for b in made) <= 1
