@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +21,9 @@ from pymicro.operands import decode
 
 _ROWS = 32
 _GROUP = 32
-# Sides of the blocks in which operands are widened to float64: 64 MiB at a time.
-_DEPTH, _SLAB = 4096, 2048
+# Sides of the blocks in which operands are widened to float64, and elements of those that
+# threads share: 8 MiB each.
+_DEPTH, _SLAB, _CELLS = 4096, 2048, 2**20
 _FP16_MAX = 65504.0
 
 
@@ -75,9 +77,8 @@ class GemmReference:
         self._refuse_overflow()
         # Real weights: with signs alone, two swapped elements would often cancel.
         self._weights = rng.uniform(0.25, 1.75, self._n) * rng.choice([-1.0, 1.0], self._n)
-        self._sums = _checksums(a, b, self._weights, dtype)
-        squares = _checksums(a, b, self._weights**2, dtype, np.square)
-        self._sum_spread = np.sqrt(np.maximum(squares, 0))
+        self._sums, squares = _checksums(a, b, self._weights, dtype)
+        self._sum_spread = np.sqrt(squares)
 
     def check(self, c: np.ndarray) -> Check:
         """Compare stored bits of C (m×n) with the reference.
@@ -112,31 +113,44 @@ class GemmReference:
 
     def _compare_checksums(self, c: np.ndarray) -> None:
         starts = np.arange(0, self._n, _GROUP)
-        for start, stop in _spans(c.shape[0], _SLAB * _DEPTH // max(self._n, 1) + 1):
-            values = decode(c[start:stop], self._output).astype(np.float64) * self._weights
-            off = np.abs(np.add.reduceat(values, starts, axis=1) - self._sums[start:stop])
-            allowed = self._allowed(values, starts, self._sum_spread[start:stop])
-            if not np.all(off <= allowed):
-                row, group = np.unravel_index(int(np.argmax(~(off <= allowed))), off.shape)
-                raise WrongResult(
-                    f"wrong result: the checksum of row {start + row}, columns from "
-                    f"{group * _GROUP}, is off by {off[row, group]:.3g}, tolerance "
-                    f"{allowed[row, group]:.3g}."
-                )
+        margin = 6 * self._summing + 2.0**-48 * self._k**0.5
+        usual = margin + 3 * self._output.unit_roundoff
 
-    def _allowed(self, values: np.ndarray, starts: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        def compare(span: tuple[int, int]) -> str | None:
+            start, stop = span
+            values = decode(c[start:stop], self._output) * self._weights
+            off = np.abs(np.add.reduceat(values, starts, axis=1) - self._sums[start:stop])
+            spread = self._sum_spread[start:stop]
+            # What rounding usually does is bounded cheaply; only rows beyond it are looked at.
+            odd = np.flatnonzero(~np.all(off <= usual * spread, axis=1))
+            allowed = self._allowed(values[odd], starts, margin * spread[odd])
+            beyond = ~(off[odd] <= allowed)
+            if not beyond.any():
+                return None
+            row, group = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
+            return (
+                f"wrong result: the checksum of row {start + odd[row]}, columns from "
+                f"{group * _GROUP}, is off by {off[odd[row], group]:.3g}, tolerance "
+                f"{allowed[row, group]:.3g}."
+            )
+
+        spans = _spans(c.shape[0], max(1, _CELLS // max(self._n, 1)))
+        for said in _in_parallel(compare, spans):
+            if said is not None:
+                raise WrongResult(said)
+
+    def _allowed(self, values: np.ndarray, starts: np.ndarray, summing: np.ndarray) -> np.ndarray:
         """What rounding can do to the weighted sums of groups of `values`.
 
         Roundings of the output lie evenly within the unit roundoff u of an element, so four
         times the root of their summed squares is 4·sqrt(3) of their standard deviation; and the
-        sum of all of them is a bound. Errors of sums scale with `spread`.
+        sum of all of them is a bound. `summing` is what errors of the sums over k may add.
         """
         sizes = np.add.reduceat(np.abs(values), starts, axis=1)
         if self._dtype.is_integer:
             return 2.0**-40 * sizes  # Exact but for the weights' own rounding.
         squares = np.add.reduceat(np.square(values), starts, axis=1)
-        rounding = np.fmin(sizes, 4 * np.sqrt(squares)) * self._output.unit_roundoff
-        return rounding + (6 * self._summing + 2.0**-48 * self._k**0.5) * spread
+        return np.fmin(sizes, 4 * np.sqrt(squares)) * self._output.unit_roundoff + summing
 
 
 Wide = Callable[[np.ndarray], np.ndarray]
@@ -160,22 +174,37 @@ def _product(
 
 
 def _checksums(
-    a: np.ndarray, b: np.ndarray, weights: np.ndarray, dtype: DType, then: Wide = np.asarray
-) -> np.ndarray:
-    """A · (weighted sums of groups of rows of B)ᵀ: m × groups, of `then` of the numbers."""
-    starts = np.arange(0, b.shape[0], _GROUP)
-    out = np.zeros((a.shape[0], starts.size))
+    a: np.ndarray, b: np.ndarray, weights: np.ndarray, dtype: DType
+) -> tuple[np.ndarray, np.ndarray]:
+    """A · (weighted sums of groups of rows of B)ᵀ, m × groups; and the same of all squares."""
+    groups = -(-b.shape[0] // _GROUP)
+    sums, squares = (np.zeros((a.shape[0], groups)) for _ in range(2))
     for low, high in _spans(a.shape[1], _DEPTH):
-        groups = np.empty((starts.size, high - low))
-        for first, last in _spans(starts.size, _SLAB // _GROUP):
+        summed, squared = (np.empty((groups, high - low)) for _ in range(2))
+
+        def group(span: tuple[int, int]) -> None:
+            first, last = span
             part = slice(first * _GROUP, min(last * _GROUP, b.shape[0]))
-            numbers = then(decode(b[part, low:high], dtype).astype(np.float64))
-            numbers *= weights[part, None]
-            groups[first:last] = np.add.reduceat(numbers, np.arange(0, len(numbers), _GROUP))
-        for start, stop in _spans(a.shape[0], _SLAB):
-            rows = then(decode(a[start:stop, low:high], dtype).astype(np.float64))
-            out[start:stop] += rows @ groups.T
-    return out
+            numbers = decode(b[part, low:high], dtype) * weights[part, None]  # noqa: B023
+            starts = np.arange(0, len(numbers), _GROUP)
+            summed[first:last] = np.add.reduceat(numbers, starts)  # noqa: B023
+            squared[first:last] = np.add.reduceat(np.square(numbers), starts)  # noqa: B023
+
+        def multiply(span: tuple[int, int]) -> None:
+            rows = decode(a[slice(*span), low:high], dtype).astype(np.float64)  # noqa: B023
+            sums[slice(*span)] += rows @ summed.T  # noqa: B023
+            squares[slice(*span)] += np.square(rows) @ squared.T  # noqa: B023
+
+        depth = high - low
+        _in_parallel(group, _spans(groups, max(1, _CELLS // (depth * _GROUP))))
+        _in_parallel(multiply, _spans(a.shape[0], max(1, _CELLS // depth)))
+    return sums, squares
+
+
+def _in_parallel(work: Callable[[tuple[int, int]], Any], spans: Iterator[tuple[int, int]]) -> list:
+    """Work on all spans; numpy leaves the interpreter lock while it computes."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(work, spans))
 
 
 def _spread(count: int, most: int, rng: np.random.Generator) -> np.ndarray:

@@ -169,3 +169,16 @@ def fake_nvml() -> FakeNvml:
 def fake_gpu() -> type[FakeGpu]:
     """The class of a fake card, to add further ones."""
     return FakeGpu
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the full matrices too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked slow repeat what others sample; they run when asked for."""
+    if config.getoption("--slow"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]

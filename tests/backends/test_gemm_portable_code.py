@@ -64,7 +64,8 @@ def check_log(row, arch):
     spills = re.findall(r"(\d+) bytes (?:stack frame|spill)", log)
     assert spills
     if not fp8_is_emulated(row, arch):
-        assert set(spills) == {"0"}
+        # On a chip with a newer path of its own a register or two may spill: 8 bytes each.
+        assert max(map(int, spills)) <= (8 if row.path == "sm75" and arch >= "sm_80" else 0)
 
 
 @pytest.mark.parametrize(("row", "arch"), for_oldest(one_of_each()))

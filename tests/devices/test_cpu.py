@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from pymicro.devices.cpu import describe_cpu
@@ -123,7 +125,8 @@ def test_memory_is_limited_by_the_control_group(build):
     assert describe_cpu(build(files), usable={0}).memory_bytes == 1048576
 
 
-def test_nothing_readable_still_describes(tmp_path):
+def test_nothing_readable_still_describes(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymicro._native", None)
     cpu = describe_cpu(tmp_path, usable={0, 1})
     assert (cpu.physical_cores, cpu.simd, cpu.l3_bytes, cpu.memory_bytes) == (2, (), None, None)
 

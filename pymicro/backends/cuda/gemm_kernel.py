@@ -52,5 +52,11 @@ class GemmKernel:
         tile = "x".join(map(str, self.tile))
         return "_".join(filter(None, (self.path, self.dtype, tile, self.variant)))
 
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it may be the default: it ran right on some card, or has no hand-made barriers
+        that could hang one where it is wrong."""
+        return bool(self.ran_on) or not (self.arch_suffix or self.abi == "tma")
+
     def runs_on(self, capability: Capability) -> bool:
         return self.first <= capability and (self.last is None or capability <= self.last)

@@ -276,7 +276,8 @@ def choose(
     path: str | None = None,
 ) -> GemmKernel:
     """The row for a problem: the newest path the chip runs, then what its rows' alignment allows,
-    then the largest tile that still gives the chip enough blocks.
+    then the largest tile that still gives the chip enough blocks. Unless its path is asked for,
+    a row that is not to be trusted yet gives way to one that is.
 
     Raises:
         UsageError: no row serves this; the message says which rows of the table were looked at.
@@ -296,6 +297,9 @@ def choose(
             f"no portable GEMM kernel of {where} multiplies {dtype} in layout {layout} at "
             f"m={m} n={n} k={k} on compute capability {capability[0]}.{capability[1]}."
         )
+
+    if path is None:
+        able = [row for row in able if row.is_trusted] or able
 
     def preference(row: GemmKernel) -> tuple[int, bool, int, int, int]:
         area = row.tile[0] * row.tile[1]

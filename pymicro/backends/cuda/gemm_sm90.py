@@ -131,8 +131,8 @@ def choose(
     variant: str = "",
     measure: Callable[[GemmKernel], float] | None = None,
 ) -> GemmKernel:
-    """The row for a shape: that of least `measure` (seconds) if given; else, of those estimated
-    within 5 % of the least, the one that comes first in ROWS.
+    """The row for a shape: that of least `measure` (seconds) if given; else, of those that have
+    run on a card and are estimated within 5 % of the least, the one that comes first in ROWS.
 
     Raises:
         Unavailable: no row of this format and variant.
@@ -144,6 +144,7 @@ def choose(
         raise Unavailable(f"Hopper's TMA kernel has no {dtype} {variant}".rstrip() + ".")
     if measure is not None:
         return min(rows, key=measure)
+    rows = [r for r in rows if r.is_trusted] or rows
     cycles = [estimated_cycles(r, m, n, k, sm_count) for r in rows]
     return next(r for r, own in zip(rows, cycles, strict=True) if own <= 1.05 * min(cycles))
 
