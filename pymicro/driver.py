@@ -130,11 +130,6 @@ class Gpu:
     def pci_bus_id(self) -> str:
         return check(cuda().cuDeviceGetPCIBusId(32, self.handle)).split(b"\0")[0].decode()
 
-    def memory_bytes(self) -> tuple[int, int]:
-        """Free and total device memory."""
-        free, total = check(cuda().cuMemGetInfo())
-        return int(free), int(total)
-
 
 def device_count() -> int:
     """How many devices CUDA sees; raises Unavailable where it cannot start."""
@@ -303,9 +298,3 @@ def _launch_attribute(name: str) -> Any:
     attribute = cuda().CUlaunchAttribute()
     attribute.id = getattr(cuda().CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
     return attribute
-
-
-def new_stream() -> int:
-    """A stream that does not wait for the legacy default stream; its handle as a number."""
-    flags = cuda().CUstream_flags.CU_STREAM_NON_BLOCKING
-    return int(check(cuda().cuStreamCreate(flags)))

@@ -22,6 +22,9 @@ from pymicro.sampling import Plan, Samples
 from pymicro.telemetry import Telemetry
 from pymicro.workbench import Problem, Workbench
 
+# Seconds of sampling for one problem, all backends together.
+BUDGET_S = 15.0
+
 
 @dataclass(frozen=True)
 class Options:
@@ -30,13 +33,13 @@ class Options:
     Attributes:
         sustained: `none`, `best` (our fastest and the vendor's) or `all`; GPUs only, since a
             CPU's ordinary samples are sustained already.
-        budget_s: wall time for the whole plan.
+        budget_s: wall time for sampling the whole plan; compiling and checking come on top.
     """
 
     fill: str = "normal"
     seed: int = 0
     sustained: str = "best"
-    budget_s: float = 15.0
+    budget_s: float = BUDGET_S
     cache: Literal["hot", "cold"] | None = None
 
 
@@ -51,6 +54,7 @@ class Context:
     telemetry: Callable[[Sequence[tuple[float, float]]], Telemetry | None]
     interrupted: Callable[[], bool] = lambda: False
     on_case: Callable[[Case, str], None] = lambda case, phase: None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -92,9 +96,9 @@ def run(
     the later one replaces the earlier (`results.latest`).
     """
     share_s = options.budget_s / max(sum(bool(case.variant) for case in planned), 1)
-    problems = itertools.groupby(planned, key=lambda c: (c.dtype, tuple(c.params.items())))
+    deadline_s = context.bench.timer.now() + options.budget_s
     lost: str | None = None
-    for _, group in problems:
+    for _, group in itertools.groupby(planned, key=_problem_key):
         ready: list[_Measured] = []
         for case in group:
             if context.interrupted():
@@ -108,12 +112,22 @@ def run(
             ready.append(measured)
             if measured.result.outcome == "failed" and not context.bench.is_alive():
                 lost = f"{case.backend} {case.variant} left the GPU's context unusable."
-        if lost is None and not context.interrupted():
+        in_time = context.bench.timer.now() < deadline_s
+        if lost is None and in_time and not context.interrupted():
             yield from _sustained(_chosen(ready, options), context, share_s)
         for measured in ready:
             measured.prepared.close()
     with contextlib.suppress(PymicroError):  # A context that died frees nothing.
         context.bench.release()
+
+
+def problems(planned: Sequence[Case]) -> int:
+    """How many different problems a plan has; all backends of one share its operands."""
+    return len({_problem_key(case) for case in planned})
+
+
+def _problem_key(case: Case) -> tuple[Any, ...]:
+    return (case.dtype, *case.params.items())
 
 
 def _skipped(
@@ -140,6 +154,7 @@ def _first_look(
             verified=Verified(**vars(check)),
             details={**blank.details, **first, **prepared.notes},
         )
+        blank = _told_cache(blank, options)
         before = context.bench.flush() if blank.cache == "cold" else None
         with _undisturbed():
             if context.bench.place.kind == "cpu":
@@ -154,6 +169,19 @@ def _first_look(
         return _Measured(case, prepared, result, samples)
     except Exception as error:
         return _Measured(case, prepared, _without_time(blank, error))
+
+
+def _told_cache(result: Result, options: Options) -> Result:
+    """A call that goes through its arrays several times is cold the first time at most.
+
+    Raises:
+        Unavailable: cold was asked for.
+    """
+    if result.details.get("passes", 1) == 1 or result.cache == "hot":
+        return result
+    if options.cache == "cold":
+        raise Unavailable("arrays this small are gone through several times a call: hot, not cold.")
+    return replace(result, cache="hot")
 
 
 def _problem(benchmark: Benchmark, case: Case, options: Options, context: Context) -> Problem:
@@ -252,7 +280,8 @@ def _sustained(chosen: Sequence[_Measured], context: Context, share_s: float) ->
         return
     except PymicroError as error:
         for measured in chosen:
-            yield replace(measured.result, notes=(f"no sustained samples: {error}",))
+            said = (*measured.result.notes, f"no sustained samples: {error}")
+            yield replace(measured.result, notes=said)
         return
     for measured, samples in zip(chosen, tracks, strict=True):
         details = {**measured.result.details, "block_means_s": samples.block_means_s()}
@@ -328,6 +357,7 @@ def _blank(benchmark: Benchmark, case: Case, options: Options, context: Context)
         seed=options.seed,
         timer=context.bench.timer.name,
         details={"is_vendor": is_vendor(case)},
+        notes=context.notes,
         run_id=context.run_id,
     )
 

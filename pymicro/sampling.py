@@ -142,7 +142,9 @@ def burst(timer: Timer, call: Call, plan: Plan, before: Call | None = None) -> S
     track, worked = _Track(call, repeats), 0.0
     timer.sleep(BURST_REST_S)
     while len(track.timings) < 3 or worked < BURST_WORK_S:
-        worked += track.sample(timer, before).seconds * repeats
+        repeats, timing = track.repeats, track.sample(timer, before)
+        if timing.seconds > 0:  # Neither NaN nor negative.
+            worked += timing.seconds * repeats
         if len(track.timings) >= _MOST_BURST_SAMPLES:
             break
     return track.samples("burst")

@@ -21,16 +21,6 @@ def median(samples: Sequence[float]) -> float:
     return float(statistics.median(samples))
 
 
-def relative_spread(samples: Sequence[float]) -> float:
-    """Median absolute deviation over the median, scaled to a normal's standard deviation.
-
-    Unlike the standard deviation it ignores the few samples that an interrupt made long.
-    """
-    middle = median(samples)
-    deviation = median([abs(x - middle) for x in samples])
-    return 1.4826 * deviation / middle if middle else math.inf
-
-
 def bootstrap_ci(samples: Sequence[float], seed: int = 0) -> tuple[float, float]:
     """95 % percentile-bootstrap interval of the median (Efron and Tibshirani 1993, ch. 13).
 

@@ -40,7 +40,6 @@ class Timer(Protocol):
     """What `sampling` needs of a clock."""
 
     name: str
-    resolution_s: float
     max_repeats: int
 
     def time(self, call: Call, repeats: int, before: Call | None = None) -> Timing:
@@ -58,7 +57,6 @@ class HostTimer:
     """`time.perf_counter` around calls that finish before they return."""
 
     name = "host"
-    resolution_s = 1e-7
     max_repeats = 100_000
 
     def time(self, call: Call, repeats: int, before: Call | None = None) -> Timing:
@@ -81,8 +79,6 @@ class EventTimer:
     """CUDA events on one stream, behind a gate, with the SM clock read on the device."""
 
     name = "cuda events"
-    # The programming guide promises about half a microsecond.
-    resolution_s = 5e-7
     max_repeats = MAX_QUEUED_CALLS
 
     def __init__(self, gpu: driver.Gpu, stream: int) -> None:
@@ -173,6 +169,9 @@ class _ClockProbe:
         sms = gpu.attribute("MULTIPROCESSOR_COUNT")
         # %smid may exceed the SM count where SMs are fused off; 1024 is above any chip so far.
         self._rows = [driver.Buffer((2, 1024), "uint64") for _ in range(2)]
+        for row in self._rows:
+            row.fill_bytes(0)
+        self._last_ns = 0
         kernel = driver.Kernel.load(compiler.compile_cubin("clock.cu", arch(gpu)), "clock_probe")
         self._launches = [
             kernel.bind(
@@ -188,11 +187,16 @@ class _ClockProbe:
         self._launches[which]()
 
     def mean_hz(self) -> float | None:
-        """The mean over SMs that both launches saw; None if the span is too short to tell."""
+        """The mean over SMs that both launches saw; None if the span is too short to tell.
+
+        An SM that a launch missed keeps the readings of an earlier sample; those do not count.
+        """
         before, after = (row.download().astype("int64") for row in self._rows)
+        fresh = before[1] > self._last_ns
+        self._last_ns = int(after[1].max())
         cycles, nanoseconds = after[0] - before[0], after[1] - before[1]
         # %globaltimer may tick once a microsecond; 50 of its steps bound the error by 2 %.
-        seen = (before[1] > 0) & (nanoseconds > 50_000) & (cycles > 0)
+        seen = fresh & (nanoseconds > 50_000) & (cycles > 0)
         if not seen.any():
             return None
         return float((cycles[seen] / nanoseconds[seen]).mean() * 1e9)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pymicro import driver
 from pymicro.backends.base import Place
-from pymicro.benchmark import Benchmark, Case, Reference
+from pymicro.benchmark import Benchmark, Case, Operand, Reference
 from pymicro.dtypes import DTYPES
 from pymicro.errors import PymicroError, Unavailable
 from pymicro.timers import EventTimer, HostTimer, Timer
@@ -66,6 +66,7 @@ class Workbench:
         self.place, self.timer = _open(kind, index)
         self._problem: Problem | None = None
         self._flush: Callable[[], None] | None = None
+        self._refused: tuple[Any, Unavailable] | None = None
 
     def problem(self, benchmark: Benchmark, case: Case, fill: str, seed: int) -> Problem:
         """The operands of a case, drawn anew only if the last case had others.
@@ -75,24 +76,43 @@ class Workbench:
         """
         shared = {k: v for k, v in case.params.items() if k not in ("threads", "path")}
         key = (benchmark.name, case.dtype, tuple(sorted(shared.items())), fill, seed)
+        if self._refused is not None and self._refused[0] == key:
+            raise self._refused[1]  # For one backend, so for all: not drawn again to find out.
         if self._problem is None or self._problem.key != key:
             self.release()
-            self._problem = self._draw(benchmark, case, fill, seed, key)
+            try:
+                self._problem = self._draw(benchmark, case, fill, seed, key)
+            except Unavailable as reason:
+                self._refused = (key, reason)
+                raise
         return self._problem
 
     def release(self) -> None:
         """Free the operands of the last problem."""
         problem, self._problem = self._problem, None
-        for array in problem.arrays.values() if problem else ():
-            if isinstance(array, driver.Buffer):
-                array.free()
+        if problem is not None:
+            _free(problem.arrays)
 
     def _draw(self, benchmark: Benchmark, case: Case, fill: str, seed: int, key: Any) -> Problem:
-        from pymicro import operands
-
         wanted = benchmark.operands(case.dtype, case.params)
         self._refuse_too_large(_bytes_of(wanted))
-        inputs, arrays = {}, {}
+        arrays: dict[str, Any] = {}
+        try:
+            inputs = self._fill(wanted, fill, seed, arrays)
+            reference = benchmark.reference(case.dtype, case.params, inputs)
+        except BaseException:
+            _free(arrays)
+            raise
+        output = next(o for o in wanted if o.fill == "output")
+        return Problem(key, arrays, output.name, output.dtype, reference)
+
+    def _fill(
+        self, wanted: Sequence[Operand], fill: str, seed: int, arrays: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Put every operand into `arrays`; returns the host's copies of the inputs."""
+        from pymicro import operands
+
+        inputs = {}
         for number, operand in enumerate(wanted):
             dtype = DTYPES[operand.dtype]
             if operand.fill != "output":
@@ -104,9 +124,7 @@ class Workbench:
                 arrays[operand.name] = self._place(host)
             else:
                 arrays[operand.name] = self._empty(operand.shape, dtype.storage)
-        output = next(o for o in wanted if o.fill == "output")
-        reference = benchmark.reference(case.dtype, case.params, inputs)
-        return Problem(key, arrays, output.name, output.dtype, reference)
+        return inputs
 
     def _refuse_too_large(self, needed: int) -> None:
         # The host keeps a copy of the inputs and, for checking, of the output.
@@ -161,6 +179,12 @@ class Workbench:
                 buffer = driver.Buffer((2 * gpu.attribute("L2_CACHE_SIZE"),), "uint8")
                 self._flush = partial(buffer.fill_bytes, 0)
         return self._flush
+
+
+def _free(arrays: Mapping[str, Any]) -> None:
+    for array in arrays.values():
+        if isinstance(array, driver.Buffer):
+            array.free()
 
 
 def _open(kind: str, index: int) -> tuple[Place, Timer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -173,6 +174,12 @@ def fake_gpu() -> type[FakeGpu]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the full matrices too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where the C++ module must have been built, its absence is an error and no reason to skip."""
+    if os.environ.get("PYMICRO_REQUIRE_NATIVE"):
+        import pymicro._native  # noqa: F401
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -29,7 +29,6 @@ class ScriptedTimer:
     """Each `time` takes the next scripted seconds per call; its clock moves by what passed."""
 
     name = "scripted"
-    resolution_s = 0.0
     max_repeats = 1000
 
     def __init__(self, seconds: Callable[[int], float] | Iterable[float]) -> None:

@@ -331,7 +331,7 @@ def test_the_host_memory_is_checked_too_before_drawing_for_a_gpu(monkeypatch):
     monkeypatch.setattr(driver, "Buffer", lambda shape, storage: SimpleNamespace(
         upload=lambda host: None, shape=shape))  # fmt: skip
     bench = object.__new__(workbench.Workbench)
-    bench.place, bench._problem = Place("cuda"), None
+    bench.place, bench._problem, bench._refused = Place("cuda"), None, None
     p = {"m": 2048, "n": 2048, "k": 2048, "layout": "nt", "path": "auto"}
     with pytest.raises(Unavailable):
         bench.problem(GEMM, Case("gemm", "x", "x", "fp16", p), "normal", 0)

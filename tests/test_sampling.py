@@ -105,3 +105,11 @@ def test_interrupt_ends_the_warm_up_too():
     plan = Plan(budget_s=1000.0)
     sampling.sustained(timer, [nothing], plan, interrupted=lambda: timer.clock_s > 0.1)
     assert timer.clock_s < 0.2
+
+
+@pytest.mark.parametrize("bad", [float("nan"), -1.0])
+def test_a_rejected_sample_neither_ends_nor_lengthens_a_burst(bad):
+    timer = ScriptedTimer(lambda i: bad if i == 10 else 1e-3)
+    samples = sampling.burst(timer, nothing, Plan())
+    assert samples.rejected == 1
+    assert len(samples.timings) == 20

@@ -52,11 +52,12 @@ def test_output_never_written_is_found(name):
         reference.check(c)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", ["fp16", "fp32", "bf16", "fp64"])
-def test_one_nan_is_found_anywhere(name):
+def test_one_nan_or_infinity_is_found_anywhere(name, value):
     reference, c = problem(name, 90, 100, 60)
     dtype = DTYPES[DTYPES[name].output]
-    c[77, 99] = encode(np.array([np.nan]), dtype)[0]
+    c[77, 99] = encode(np.array([value]), dtype)[0]
     with pytest.raises(WrongResult):
         reference.check(c)
 

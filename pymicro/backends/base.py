@@ -11,6 +11,7 @@ from pymicro.benchmark import Case
 from pymicro.errors import Unavailable, without_folders
 
 Call = Callable[[], None]
+GPUS_ONLY = "for GPUs only."
 
 
 @dataclass(frozen=True)

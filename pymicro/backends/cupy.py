@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from pymicro.backends.base import Place, import_library, missing
+from pymicro.backends.base import GPUS_ONLY, Place, import_library, missing
 from pymicro.backends.scripted import ScriptedBackend
 
 
@@ -15,7 +15,7 @@ class CupyBackend(ScriptedBackend):
 
     def why_not(self, place: Place) -> str | None:
         if place.kind == "cpu":
-            return "CuPy runs on GPUs only."
+            return GPUS_ONLY
         return missing("cupy", "cupy13")
 
     def wrap(self, array: Any, dtype: str, place: Place) -> Any:

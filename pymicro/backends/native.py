@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pymicro.backends.base import Place, Prepared, require
@@ -21,10 +22,7 @@ class NativeBackend:
         try:
             import pymicro._native  # noqa: F401
         except ImportError:
-            return (
-                "the C++ module was not built when pymicro was installed (no compiler then?); "
-                "install a C++20 compiler and reinstall pymicro."
-            )
+            return _why_no_module()
         return None
 
     def variants(self, benchmark: str, dtype: str, place: Place) -> tuple[str, ...]:
@@ -88,6 +86,20 @@ def _chase(native: Any, case: Case, arrays: Mapping[str, Any]) -> Prepared:
         out[2] = chain.walk(steps)
 
     return Prepared(call, {"huge_page_bytes": chain.huge_bytes(), "pinned": True})
+
+
+def _why_no_module() -> str:
+    import pymicro
+
+    if (Path(pymicro.__file__).parents[1] / "setup.py").exists():
+        return (
+            "this is pymicro's source tree without its compiled part, which hides an installed "
+            "pymicro; run the command `pymicro`, or install the tree with pip install -e ."
+        )
+    return (
+        "the C++ module was not built when pymicro was installed (no compiler then?); "
+        "install a C++20 compiler and reinstall pymicro."
+    )
 
 
 BACKEND = NativeBackend()

@@ -8,13 +8,15 @@ between the languages: how to wrap an array and what they need.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from pymicro.backends.base import Place, Prepared, require
+from pymicro import streams
+from pymicro.backends.base import Call, Place, Prepared, require
 from pymicro.benchmark import Case
+from pymicro.dtypes import DTYPES
 from pymicro.errors import Unavailable
 
 
@@ -38,21 +40,55 @@ class ScriptedBackend(ABC):
 
     def variants(self, benchmark: str, dtype: str, place: Place) -> tuple[str, ...]:
         module = f"pymicro.kernels.{self.name}.{benchmark}"
-        if find_spec(module) is None:
+        if benchmark not in _SEAMS or find_spec(module) is None:
             return ()
         return tuple(import_module(module).VARIANTS)
 
     def prepare(self, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
         kernels = import_module(f"pymicro.kernels.{self.name}.{case.benchmark}")
-        layout = case.params["layout"]
-        require(kernels.why_not(case.variant, case.dtype, layout, place.capability))
-        from pymicro.dtypes import DTYPES
 
-        formats = {"a": case.dtype, "b": case.dtype, "c": DTYPES[case.dtype].output}
-        wrapped = [self.wrap(arrays[name], formats[name], place) for name in formats]
-        prepare = kernels.VARIANTS[case.variant]
+        def wrap(name: str, dtype: str) -> Any:
+            return self.wrap(arrays[name], dtype, place)
+
         try:
-            call = prepare(*wrapped, dtype=case.dtype, layout=layout)
+            call = _SEAMS[case.benchmark](kernels, case, place, wrap)
         except ValueError as error:
             raise Unavailable(str(error)) from error
         return Prepared(call, self.notes())
+
+
+def _gemm(kernels: Any, case: Case, place: Place, wrap: Callable[[str, str], Any]) -> Call:
+    layout = case.params["layout"]
+    require(kernels.why_not(case.variant, case.dtype, layout, place.capability))
+    formats = {"a": case.dtype, "b": case.dtype, "c": DTYPES[case.dtype].output}
+    a, b, c = (wrap(name, dtype) for name, dtype in formats.items())
+    return kernels.VARIANTS[case.variant](a, b, c, dtype=case.dtype, layout=layout)
+
+
+def _bandwidth(kernels: Any, case: Case, place: Place, wrap: Callable[[str, str], Any]) -> Call:
+    """The suite calls inputs a, b and the output c; kernel files use BabelStream's names."""
+    op = case.params["op"]
+    plain = case.params.get("level", "memory") == "memory"
+    if not plain or case.params["access"] != "sequential":
+        raise Unavailable("these kernels go through arrays in order, in memory only.")
+    require(kernels.why_not(case.variant, op, case.dtype, place.capability))
+    first, second, target = import_module("pymicro.kernels.stream").ROLES[op]
+    output = streams.SUMS[case.dtype] if streams.is_reduction(op) else case.dtype
+    renamed = {target: wrap("c", output)}
+    renamed |= {
+        role: wrap(name, case.dtype) for role, name in ((first, "a"), (second, "b")) if role
+    }
+    once = kernels.VARIANTS[case.variant](op, renamed, dtype=case.dtype)
+    count = streams.passes(case.params)
+    if count == 1:
+        return once
+
+    def several() -> None:
+        for _ in range(count):
+            once()
+
+    return several
+
+
+# How the kernel files of a benchmark are called.
+_SEAMS: dict[str, Callable[..., Call]] = {"gemm": _gemm, "bandwidth": _bandwidth}

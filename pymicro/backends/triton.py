@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from pymicro.backends.base import Place, import_library, missing
+from pymicro.backends.base import GPUS_ONLY, Place, import_library, missing
 from pymicro.backends.scripted import ScriptedBackend
 from pymicro.backends.torch import BACKEND as TORCH
 from pymicro.backends.torch import as_tensor
@@ -16,7 +16,7 @@ class TritonBackend(ScriptedBackend):
 
     def why_not(self, place: Place) -> str | None:
         if place.kind == "cpu":
-            return "Triton compiles for GPUs only."
+            return GPUS_ONLY
         return missing("triton", "triton") or TORCH.why_not(place)
 
     def wrap(self, array: Any, dtype: str, place: Place) -> Any:

@@ -74,9 +74,8 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
             defaults = session.defaults(benchmark, dtype)
             points = words.points(benchmark, given, device.kind, defaults)
             planned += run.cases(benchmark, session.bench, backends, (dtype,), points)
-        chosen = run.Options(
-            common.fill, common.seed, common.sustained, common.budget, common.cache
-        )
+        budget_s = common.budget or run.BUDGET_S * run.problems(planned)
+        chosen = run.Options(common.fill, common.seed, common.sustained, budget_s, common.cache)
         results = []
         with _interruptible() as interrupted, session.progress(len(planned)) as on_case:
             context = session.context(interrupted, on_case)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -37,7 +36,7 @@ class Common:
     store: str | None
     no_store: bool
     label: str | None
-    budget: float
+    budget: float | None
     seed: int
     fill: str
     cache: Literal["hot", "cold"] | None
@@ -60,7 +59,12 @@ def common(benchmark: Benchmark) -> list[click.Option]:
         _flag("--store", metavar="FILE", help="append results to this file (JSON lines)"),
         click.Option(["--no-store"], is_flag=True, help="keep no results"),
         _flag("--label", help="name of this machine in results, in place of a salted hash"),
-        _flag("--budget", default=15.0, type=_Seconds(), help="seconds to measure"),
+        _flag(
+            "--budget",
+            type=_Seconds(),
+            metavar="SECONDS",
+            help="for sampling, all cases together (15 a problem)",
+        ),
         _flag("--seed", default=0, type=click.IntRange(0), help="seed of the operands"),
         _flag(
             "--fill",
@@ -106,6 +110,3 @@ def split(values: dict[str, Any]) -> tuple[Common, dict[str, Any]]:
 def _flag(name: str, **settings: Any) -> click.Option:
     settings.setdefault("show_default", settings.get("default") is not None)
     return click.Option([name], **settings)
-
-
-Runner = Callable[[Benchmark, Common, dict[str, Any]], int]

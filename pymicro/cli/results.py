@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pymicro.report import FORMATS
+
+if TYPE_CHECKING:
+    from pymicro.results import Result
 
 
 @click.command("show", short_help="Show stored results.")
@@ -20,8 +25,8 @@ def show(file: str | None, benchmark: str | None, last: bool, format_: str) -> i
     found = results.latest(reading.results)
     if benchmark is not None:
         found = [r for r in found if r.benchmark == benchmark]
-    if last and found:
-        found = [r for r in found if r.run_id == found[-1].run_id]
+    if last:
+        found = _last_run(found)
     if not found and not reading.findings:
         click.echo("pymicro: no results there yet; `pymicro gemm` makes some.", err=True)
         return 3
@@ -30,7 +35,24 @@ def show(file: str | None, benchmark: str | None, last: bool, format_: str) -> i
     if format_ == "table":
         from pymicro.report import table
 
-        table.show(found)
+        table.show(found, heading=_heading(found))
     else:
         click.echo(report.render(found, reading.findings, format_), nl=False)
     return 1 if reading.findings else 0
+
+
+def _last_run(found: list[Result]) -> list[Result]:
+    """The results of the last run that measured something, or of the last."""
+    measured = [r for r in found if r.outcome == "ok"] or found
+    return [r for r in found if r.run_id == measured[-1].run_id] if measured else []
+
+
+def _heading(found: list[Result]) -> str:
+    """Which devices, when and where: one line a run."""
+    runs = {r.run_id: r for r in reversed(found)}
+    lines = (
+        f"{r.created_utc} on {r.environment.get('node', 'an unnamed machine')}: "
+        f"{r.device.get('name', 'unknown device')}, {r.benchmark}, run {r.run_id or 'unnamed'}"
+        for r in reversed(runs.values())
+    )
+    return "\n".join(lines)

@@ -69,6 +69,7 @@ class Session:
             telemetry=self._telemetry,
             interrupted=interrupted,
             on_case=on_case,
+            notes=(self._note,) if self._note else (),
         )
 
     def _facts(self) -> dict[str, Any]:
@@ -95,7 +96,7 @@ class Session:
     def headline(self) -> str:
         """The device and how it was recognised, for the head of a table."""
         text = f"{self._device.name} ({self._device.note})"
-        return "\n".join([text, *self._device.warnings, *filter(None, [self._note])])
+        return "\n".join([text, *self._device.warnings])
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Callable[[Case, str], None]]:

@@ -55,6 +55,10 @@ def _gpu(s: DeviceSpec) -> dict[str, str]:
     }
 
 
+def _unit(path: str) -> str:
+    return "OP/s" if path.startswith("int") else "FLOP/s"
+
+
 def _peaks(s: DeviceSpec) -> dict[str, str]:
     """A line a path: dense peak, the clock it is at, the published figure, why they differ."""
     lines = {}
@@ -66,9 +70,10 @@ def _peaks(s: DeviceSpec) -> dict[str, str]:
         if peak == 0:
             lines[f"peak {path}"] = "no such path"
             continue
-        text = f"{_si(peak, 'op/s')} at {_si(s.clock_hz(path), 'Hz')}"
+        unit = _unit(path)
+        text = f"{_si(peak, unit)} at {_si(s.clock_hz(path), 'Hz')}"
         if path in s.published_ops_per_s:
-            text += f"; published {_si(s.published_ops_per_s[path], 'op/s')}"
+            text += f"; published {_si(s.published_ops_per_s[path], unit)}"
         if path in s.published_halved_from_sparse:
             text += " (half of the sparse figure)"
         if path in s.published_not_confirmed:
@@ -104,7 +109,7 @@ def _cpu_peak(s: CpuSpec, path: str) -> str:
     if per_clk == 0:
         return "no such path"
     rate = f"{per_clk:g} operations a clock"
-    return rate if peak is None else f"{_si(peak, 'op/s')} at most ({rate})"
+    return rate if peak is None else f"{_si(peak, _unit(path))} at most ({rate})"
 
 
 def _pcie(s: DeviceSpec) -> str:

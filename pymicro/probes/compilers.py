@@ -86,7 +86,7 @@ def native_module(e: Evidence) -> Iterator[Finding]:
             "warning",
             "pymicro's compiled module is not there",
             "the CPU kernels of backend `native` are skipped",
-            "install a C++20 compiler and reinstall pymicro",
+            "install a C++20 compiler and reinstall pymicro; in its source tree, pip install -e .",
         )
     elif not report.is_ok:
         yield Finding(

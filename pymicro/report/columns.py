@@ -61,7 +61,18 @@ def problem(result: Result) -> tuple:
 
 
 def shape(result: Result) -> str:
-    """The size of a problem in a few characters: `8192³`, `4096×768×3072`."""
+    """A problem in a few characters, with what is not usual: `8192³`, `4096×768×3072 nn zeros`."""
+    unusual = [] if result.fill in ("normal", "") else [result.fill]
+    if result.cache != _USUAL_CACHE.get(result.benchmark, result.cache):
+        unusual.append(result.cache)
+    return " ".join([_size(result), *unusual])
+
+
+# What the suite measures unless told otherwise; tables say only what differs from it.
+_USUAL_CACHE = {"gemm": "hot", "bandwidth": "cold"}
+
+
+def _size(result: Result) -> str:
     p = result.params
     if not {"m", "n", "k"} <= set(p):
         return " ".join(_word(k, v) for k, v in p.items() if (k, v) not in _UNSAID and k in _SAID)
@@ -118,6 +129,10 @@ def _percent(value: float | None) -> str:
     return percent(value) if value is not None else ""
 
 
+def _threads(row: Row) -> str:
+    return str(row.result.params.get("threads", ""))
+
+
 COLUMNS = (
     Column("backend", lambda r: r.result.backend, is_number=False),
     Column(
@@ -125,6 +140,7 @@ COLUMNS = (
     ),
     Column("dtype", lambda r: r.result.dtype, is_number=False),
     Column("problem", lambda r: shape(r.result), is_number=False),
+    Column("threads", _threads),
     Column("rate", lambda r: with_interval(r.result, _rate(r, "sustained", "steady"))),
     Column("burst", lambda r: with_interval(r.result, _rate(r, "burst"))),
     Column("of peak", lambda r: _percent(r.verdict.peak_fraction if r.verdict else None)),

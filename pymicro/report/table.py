@@ -35,6 +35,8 @@ def show(
     for row in table:
         if row.verdict and row.verdict.doubt:
             terminal.say(f"doubt: {row.result.backend} {row.result.dtype}: {row.verdict.doubt}")
+    for note in dict.fromkeys(note for r in results for note in r.notes):
+        terminal.say(f"note: {note}")
     for line in not_run(results):
         terminal.say(line)
     for finding in findings:

@@ -36,7 +36,7 @@ def _rates(result: Result, samples_s: Sequence[float]) -> dict[str, Any]:
     from pymicro import stats
 
     median_s = float(stats.median(samples_s))
-    low_s, high_s = stats.bootstrap_ci(samples_s, result.seed or 0)
+    low_s, high_s = stats.bootstrap_ci(samples_s)
     return {
         "median_s": median_s,
         "ci95_s": [float(low_s), float(high_s)],

@@ -35,19 +35,10 @@ def place() -> Place:
     return Place("cuda", 0, gpu.capability, gpu.attribute("MULTIPROCESSOR_COUNT"))
 
 
-def bound(row, kernel, pointers, shape, layout, place):
-    """The call of a row for a shape, None where the row says that it cannot serve it."""
-    if row.abi == "tma" and row in gemm_sm90.ROWS:
-        if gemm_sm90.refusal(row, *shape) is not None:
-            return None
-        return gemm_sm90.bind(row, kernel, *pointers, *shape, place.stream, place.sm_count)
-    if gemm_portable.refusal(row, *shape, layout) is not None:
-        return None
-    return gemm_portable.bind(row, kernel, *pointers, *shape, layout, place.stream)
-
-
 def check(row, kernel, shape, layout, place, seed) -> bool:
     """Whether the row served the shape; raises WrongResult if it did so wrongly."""
+    if gemm.refusal(row, shape, layout) is not None:
+        return False
     m, n, k = shape
     dtype = DTYPES[row.dtype]
     a = draw((m, k), dtype, "normal", seed)
@@ -55,9 +46,8 @@ def check(row, kernel, shape, layout, place, seed) -> bool:
     buffers = [driver.Buffer(x.shape, x.dtype.str) for x in (a, b)]
     c = driver.Buffer((m, n), DTYPES[dtype.output].storage)
     try:
-        call = bound(row, kernel, [x.ptr for x in (*buffers, c)], shape, layout, place)
-        if call is None:
-            return False
+        pointers = tuple(x.ptr for x in (*buffers, c))
+        call = gemm.bind(row, kernel, pointers, shape, layout, place)
         for buffer, values in zip(buffers, (a, b), strict=True):
             buffer.upload(np.ascontiguousarray(values))
         c.fill_bytes(0xFF)

@@ -14,7 +14,7 @@ from pymicro.workbench import Workbench
 BANDWIDTH = benchmark("bandwidth")
 RUN_HERE = [
     name
-    for name, module in (("native", "pymicro._native"), ("torch", "torch"))
+    for name, module in (("native", "pymicro._native"), ("torch", "torch"), ("numba", "numba"))
     if importlib.util.find_spec(module)
 ]
 OPS = ("read", "write", "copy", "scale", "add", "triad", "dot")

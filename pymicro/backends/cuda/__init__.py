@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from pymicro.backends.base import Place, Prepared, missing
+from pymicro.backends.base import GPUS_ONLY, Place, Prepared, missing
 from pymicro.benchmark import Case
 
 
@@ -20,7 +20,7 @@ class CudaBackend:
 
     def why_not(self, place: Place) -> str | None:
         if place.kind == "cpu":
-            return "CUDA kernels run on GPUs only."
+            return GPUS_ONLY
         return missing("cuda.core", "cuda13")
 
     def variants(self, benchmark: str, dtype: str, place: Place) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pymicro import compiler, driver
@@ -37,14 +37,37 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     """
     row = choose(case, place)
     kernel = load(row, place)
-    a, b, c = (arrays[name].ptr for name in "abc")
-    m, n, k = (case.params[side] for side in "mnk")
-    if row.path == "sm90":
-        call = gemm_sm90.bind(row, kernel, a, b, c, m, n, k, place.stream, place.sm_count)
-    else:
-        layout = case.params["layout"]
-        call = gemm_portable.bind(row, kernel, a, b, c, m, n, k, layout, place.stream)
+    pointers = tuple(arrays[name].ptr for name in "abc")
+    sizes = tuple(case.params[side] for side in "mnk")
+    call = bind(row, kernel, pointers, sizes, case.params["layout"], place)
     return Prepared(call, {"kernel": row.name, "ran_on": list(row.ran_on)})
+
+
+def bind(
+    row: GemmKernel,
+    kernel: driver.Kernel,
+    pointers: tuple[int, ...],
+    sizes: tuple[int, ...],
+    layout: str,
+    place: Place,
+) -> Callable[[], None]:
+    """The launch of a row on A, B and C at these addresses, of m, n and k.
+
+    Raises:
+        Unavailable, UsageError: the row cannot serve them.
+    """
+    (a, b, c), (m, n, k) = pointers, sizes
+    if row in gemm_sm90.ROWS:
+        return gemm_sm90.bind(row, kernel, a, b, c, m, n, k, place.stream, place.sm_count)
+    return gemm_portable.bind(row, kernel, a, b, c, m, n, k, layout, place.stream)
+
+
+def refusal(row: GemmKernel, sizes: tuple[int, ...], layout: str) -> str | None:
+    """Why a row cannot serve a shape; None if it can."""
+    m, n, k = sizes
+    if row in gemm_sm90.ROWS:
+        return gemm_sm90.refusal(row, m, n, k)
+    return gemm_portable.refusal(row, m, n, k, layout)
 
 
 def choose(case: Case, place: Place) -> GemmKernel:

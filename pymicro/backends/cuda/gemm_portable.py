@@ -275,9 +275,10 @@ def choose(
     capability: Capability,
     path: str | None = None,
 ) -> GemmKernel:
-    """The row for a problem: the newest path the chip runs, then what its rows' alignment allows,
-    then the largest tile that still gives the chip enough blocks. Unless its path is asked for,
-    a row that is not to be trusted yet gives way to one that is.
+    """The row for a problem: the largest tile that still gives the chip enough blocks, of those
+    the widest copies that the rows' alignment allows, of those the newest path.
+
+    Unless its path is asked for, a row that is not to be trusted yet gives way to one that is.
 
     Raises:
         UsageError: no row serves this; the message says which rows of the table were looked at.
@@ -301,14 +302,14 @@ def choose(
     if path is None:
         able = [row for row in able if row.is_trusted] or able
 
-    def preference(row: GemmKernel) -> tuple[int, bool, int, int, int]:
+    def preference(row: GemmKernel) -> tuple[bool, int, int, int, int]:
         area = row.tile[0] * row.tile[1]
         enough = blocks(row, m, n) >= ENOUGH_BLOCKS
         return (
-            -PATHS.index(row.path),
             enough,
             area if enough else -area,
             row.alignment,
+            -PATHS.index(row.path),
             row.shared_bytes,
         )
 
