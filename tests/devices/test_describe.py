@@ -21,7 +21,7 @@ def test_every_row_describes_itself_with_sources(spec):
 def test_units_and_the_half_rate_of_gaming_cards():
     shown = describe(catalogue()["rtx_4090"])
     assert shown["memory bandwidth"] == "1.008 TB/s"
-    assert shown["peak fp16_tensor_fp32_acc"].startswith("165.2 Top/s at 2.520 GHz")
+    assert shown["peak fp16_tensor_fp32_acc"].startswith("165.2 TFLOP/s at 2.520 GHz")
     assert shown["power limit"] == "450 W"
     assert shown["L2 cache"] == "72 MiB"
 

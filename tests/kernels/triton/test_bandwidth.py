@@ -19,7 +19,8 @@ from pymicro.kernels.stream import ROLES, SCALAR, SUMS
 
 ROOT = Path(__file__).parents[3]
 DTYPES = ("fp64", "fp32", "fp16", "bf16")
-TOLERANCE = {"fp64": 1e-15, "fp32": 2e-7, "fp16": 1e-3, "bf16": 8e-3}
+# Two roundings of an element, and room for one whose terms nearly cancel.
+TOLERANCE = {"fp64": 1e-14, "fp32": 5e-6, "fp16": 5e-3, "bf16": 4e-2}
 CASES = [
     (variant, operation, dtype)
     for variant in ("blocks", "persistent")
