@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from pymicro import driver
 from pymicro.backends.cuda.gemm_kernel import GemmKernel
+from pymicro.backends.cuda.tensor_maps import tensor_map
 from pymicro.dtypes import DTYPES
 from pymicro.errors import Unavailable
 
@@ -177,39 +178,8 @@ def tensor_maps(
     block_m, block_n, step = kernel.tile
     dtype = DTYPES[kernel.dtype]
     out_bytes = DTYPES[dtype.output].itemsize_bytes
-    return (
-        _map(dtype.name, a_ptr, m, k, (block_m // macro(kernel, "CLUSTER_N"), step)),
-        _map(dtype.name, b_ptr, n, k, (block_n // macro(kernel, "CLUSTER_M"), step)),
-        _map(dtype.output, c_ptr, m, n, (WARP_ROWS, SPAN_BYTES // out_bytes)),
-    )
-
-
-# TFLOAT32 makes the copy engine round fp32 to tf32; wgmma alone would cut the low bits off.
-_MAP_TYPES = {
-    "fp16": "FLOAT16", "bf16": "BFLOAT16", "fp8_e4m3": "UINT8", "int8": "UINT8",
-    "tf32": "TFLOAT32", "fp32": "FLOAT32", "int32": "INT32",
-}  # fmt: skip
-
-
-def _map(dtype: str, ptr: int, rows: int, columns: int, box: tuple[int, int]) -> driver.TensorMap:
-    cuda = driver.cuda()
-    kind = getattr(cuda.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[dtype]}")
-    u32, u64 = cuda.cuuint32_t, cuda.cuuint64_t
-    return driver.TensorMap(
-        driver.check(
-            cuda.cuTensorMapEncodeTiled(
-                kind,
-                2,
-                ptr,
-                [u64(columns), u64(rows)],
-                [u64(columns * DTYPES[dtype].itemsize_bytes)],
-                [u32(box[1]), u32(box[0])],
-                [u32(1), u32(1)],
-                cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-                cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-                # Promotion to 256 bytes reads more from that cache, and ran slower on an H200.
-                cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-            )
-        )
+    return (  # Promotion to 256 bytes reads more from the cache, and ran slower on an H200.
+        tensor_map(dtype.name, a_ptr, m, k, (block_m // macro(kernel, "CLUSTER_N"), step)),
+        tensor_map(dtype.name, b_ptr, n, k, (block_n // macro(kernel, "CLUSTER_M"), step)),
+        tensor_map(dtype.output, c_ptr, m, n, (WARP_ROWS, SPAN_BYTES // out_bytes)),
     )
