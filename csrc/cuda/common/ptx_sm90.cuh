@@ -1,21 +1,12 @@
-// Hopper's asynchronous machinery as one-line functions: mbarriers, the tensor copy engine (TMA),
-// clusters, register reallocation. PTX ISA 8.x; addresses of shared memory are 32-bit.
+// Hopper's machinery as one-line functions: the tensor copy engine (TMA), clusters, register
+// reallocation; its barriers are included. PTX ISA 8.x; addresses of shared memory are 32-bit.
 
-typedef unsigned u32;
-typedef unsigned long long u64;
-
-#define DEVICE __device__ __forceinline__
+#include "common/barriers.cuh"
 
 // The 128-byte descriptor that cuTensorMapEncodeTiled writes.
 struct alignas(64) TensorMap {
   u64 words[16];
 };
-
-DEVICE u32 shared_address(const void* pointer) {
-  u64 address;
-  asm("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(pointer));
-  return (u32)address;
-}
 
 // One lane of a converged warp; the compiler knows that it is one, so TMA needs no loop over lanes.
 DEVICE bool elect_one() {
@@ -73,71 +64,6 @@ DEVICE void wait_for_previous_kernel() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
-// --- mbarriers --------------------------------------------------------------------------------
-
-DEVICE void barrier_init(u32 barrier, u32 arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-
-DEVICE void barrier_init_fence() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-// The one arrival of a `full` barrier, which also announces how many bytes TMA will bring.
-DEVICE void barrier_expect(u32 barrier, u32 bytes) {
-  asm volatile(
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-      : "memory");
-}
-
-DEVICE void barrier_arrive(u32 barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-// Where block `rank` of the cluster has what lies at `address` here.
-DEVICE u32 address_in(u32 address, u32 rank) {
-  u32 remote;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
-  return remote;
-}
-
-// Arrive on a barrier of any block of the cluster. It orders no ordinary writes (asking for release
-// at cluster scope costs a full memory barrier): enough where only wgmma has read the stage.
-DEVICE void barrier_arrive_remote(u32 remote) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
-}
-
-DEVICE bool barrier_test(u32 barrier, u32 parity) {
-  u32 done;
-  asm volatile(
-      "{ .reg .pred p;\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, p; }"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return done != 0;
-}
-
-// Where a wait has gone on for WAIT_LIMIT tries it becomes a trap: for development only.
-struct Patience {
-#ifdef WAIT_LIMIT
-  u32 tries = 0;
-
-  __device__ __forceinline__ void wear() {
-    if (++tries == WAIT_LIMIT) asm volatile("trap;");
-  }
-#else
-  __device__ __forceinline__ void wear() {}
-#endif
-};
-
-// Wait until the phase of this parity has completed. A fresh barrier counts as having completed
-// parity 1.
-DEVICE void barrier_wait(u32 barrier, u32 parity) {
-  for (Patience patience; !barrier_test(barrier, parity);) patience.wear();
-}
-
 // --- TMA --------------------------------------------------------------------------------------
 
 DEVICE void prefetch_map(const TensorMap* map) {
@@ -188,21 +114,6 @@ DEVICE void tma_store(const TensorMap* map, int x, int y, u32 from, u64 policy) 
       " [%0, {%1, %2}], [%3], %4;" ::"l"(map),
       "r"(x), "r"(y), "r"(from), "l"(policy)
       : "memory");
-}
-
-DEVICE void tma_store_commit() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Until at most `pending` of this thread's store groups still read shared memory.
-template <int pending>
-DEVICE void tma_store_wait_read() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
-
-// Makes ordinary writes to shared memory visible to TMA and the tensor cores.
-DEVICE void fence_async_proxy() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // --- registers and named barriers -------------------------------------------------------------

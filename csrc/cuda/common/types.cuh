@@ -2,13 +2,7 @@
 // of the toolkit. `Stored` is how an operand lies in memory, `Sum` what a product is added up in,
 // `Result` how it is stored: fp8 products leave as bf16, int8 products as int32.
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef long long i64;
-
-#define DEVICE __device__ __forceinline__
+#include "common/words.cuh"
 
 DEVICE float fp16_to_float(u16 bits) {
   float value;

@@ -116,7 +116,7 @@ DEVICE void produce(const TensorMap& map_a, const TensorMap& map_b, u32 ring, u3
   for (int k0 = 0; k0 < k; k0 += tile_k, slot.advance()) {
     const u32 panel_a = ring + slot.index * stage_bytes, ready = full(barriers, slot.index);
     const u32 half_b = panel_a + panel_bytes + rank * (panel_bytes / 2);
-    barrier_wait(empty(barriers, slot.index), slot.parity ^ 1);
+    barrier_await(empty(barriers, slot.index), slot.parity ^ 1);
     barrier_expect(ready, stage_bytes);
     fetch(panel_a, map_a, k0, m0, ready);
 #if LAYOUT_NN
@@ -140,7 +140,7 @@ DEVICE void consume(Sums& sum, u32 ring, u32 barriers, int row0, int column0, in
   FragmentA fragment_a[2];
   FragmentB fragment_b[blocks_n];
   Slot slot;
-  barrier_wait(full(barriers, 0), 0);
+  barrier_await(full(barriers, 0), 0);
   load_a(fragment_a[0], ring, row0);
 #pragma unroll
   for (int j = 0; j < blocks_n; ++j)
@@ -155,10 +155,10 @@ DEVICE void consume(Sums& sum, u32 ring, u32 barriers, int row0, int column0, in
         // The first of these products needs the last numbers read from this stage.
         mma(sum[i][0], fragment_a[i % 2].a, fragment_b[0].b);
         __syncwarp();
-        if (lane < 2) barrier_arrive_in(empty(barriers, slot.index), lane);
+        if (lane < 2) barrier_arrive_remote(address_in(empty(barriers, slot.index), lane));
         slot.advance();
         stage = ring + slot.index * stage_bytes;
-        if (k0 + tile_k < k) barrier_wait(full(barriers, slot.index), slot.parity);
+        if (k0 + tile_k < k) barrier_await(full(barriers, slot.index), slot.parity);
       }
       load_a(fragment_a[(i + 1) % 2], stage, last ? row0 : row0 + 16 * (i + 1));
 #pragma unroll
@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
       barrier_init(full(barriers, slot), 1);
       barrier_init(empty(barriers, slot), 2 * math_threads / 32);
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barrier_init_fence();
   }
   cluster_sync();
 

@@ -17,7 +17,7 @@ DEVICE void produce(CopierA copier_a, CopierB copier_b, u32 barriers, int stages
   Slot slot;
 #pragma unroll 1
   for (int stage = 0; stage < stages_in_k; ++stage, slot.advance()) {
-    barrier_wait(empty(barriers, slot.index), slot.parity ^ 1);
+    barrier_await(empty(barriers, slot.index), slot.parity ^ 1);
     copier_a.template copy<whole>(slot.index * stage_bytes, stage * STAGE_K, 0);
     copier_b.template copy<whole>(slot.index * stage_bytes, stage * STAGE_K, 0);
     arrive_with_copies(full(barriers, slot.index));
@@ -31,7 +31,7 @@ DEVICE void consume(float (&sum)[16][8], u32 read_a, u32 read_b, u32 barriers, i
   Slot slot;
 #pragma unroll 1
   for (int stage = 0; stage < stages_in_k; ++stage) {
-    barrier_wait(full(barriers, slot.index), slot.parity);
+    barrier_await(full(barriers, slot.index), slot.parity);
     u32 a = read_a + slot.index * stage_bytes, b = read_b + slot.index * stage_bytes;
 #pragma unroll 1
     for (int part = 0; part < STAGE_K / PART_K; ++part) {

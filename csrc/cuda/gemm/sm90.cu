@@ -184,7 +184,7 @@ DEVICE void multiply_everything(const Plan& plan, const Ring& ring, u32 warp, co
 #if LATE_STORE
   if (late_column >= 0) store_slab(late, c, late_row, late_column, staging);
 #endif
-  tma_store_wait_read<0>();
+  bulk_wait_read<0>();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)

@@ -70,14 +70,14 @@ template <int slice>
 DEVICE void store_slice(const Stored* slab, const TensorMap* c, int row, int column, u32 staging) {
   const u32 here = staging + slice % 2 * SLICE_BYTES;
   // The buffer of two stores ago; of the last one where an odd count brings it round at once.
-  if (elect_one()) tma_store_wait_read<(slice == 0 && SLICES % 2) ? 0 : 1>();
+  if (elect_one()) bulk_wait_read<(slice == 0 && SLICES % 2) ? 0 : 1>();
   __syncwarp();
   stage_slice(here, slab + slice * SLICE_WORDS);
-  fence_async_proxy();
+  fence_async();
   __syncwarp();
   if (elect_one()) {  // The same lane each time: it waits for its own stores.
     tma_store(c, column + slice * SLICE_COLUMNS, row, here, policy_evict_first());
-    tma_store_commit();
+    bulk_commit();
   }
 }
 
