@@ -77,6 +77,7 @@ class Benchmark:
             returns the error and the tolerance or raises WrongResult; see `verify`.
         kernels: column titles and rows of a list of our own kernels, for `--list`.
         defaults: parameter values that suit a device, given its kind and its peak for the dtype.
+        tunable: whether `--tune` may search among our CUDA kernels; see `tuning`.
     """
 
     name: str
@@ -92,3 +93,4 @@ class Benchmark:
     defaults: Callable[[str, float | None], Params]
     examples: tuple[str, ...] = ()
     kernels: Callable[[], tuple[tuple[str, ...], list[tuple[str, ...]]]] | None = None
+    tunable: bool = False

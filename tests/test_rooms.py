@@ -17,7 +17,7 @@ FLOORS = (
     {"backends", "environment", "results", "sampling", "verify"},
     {"probes"},
     {"analysis", "suite", "workbench"},
-    {"e2e", "report", "run"},
+    {"e2e", "report", "run", "tuning"},
     {"cli"},
     {"__main__"},
 )

@@ -76,6 +76,8 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
             planned += run.cases(benchmark, session.bench, backends, (dtype,), points)
         budget_s = common.budget or run.BUDGET_S * run.problems(planned)
         chosen = run.Options(common.fill, common.seed, common.sustained, budget_s, common.cache)
+        if common.tune:
+            _tune(benchmark, planned, common, session.bench)
         results = []
         with _interruptible() as interrupted, session.progress(len(planned)) as on_case:
             context = session.context(interrupted, on_case)
@@ -84,6 +86,13 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
                 results.append(result)
         _show(latest(results), common, session.headline())
     return 130 if interrupted() else _exit_code(results)
+
+
+def _tune(benchmark: Benchmark, planned: Sequence[Any], common: Common, bench: Any) -> None:
+    from pymicro import tuning
+
+    for line in tuning.tune(benchmark, planned, common.fill, common.seed, bench):
+        click.echo(line, err=True)
 
 
 def _show(results: Sequence[Any], common: Common, headline: str) -> None:

@@ -42,6 +42,7 @@ class Common:
     cache: Literal["hot", "cold"] | None
     sustained: str
     quiet: bool
+    tune: bool = False
 
 
 def common(benchmark: Benchmark) -> list[click.Option]:
@@ -87,7 +88,13 @@ def common(benchmark: Benchmark) -> list[click.Option]:
             help="GPUs: rates under lasting load for our best and the vendor's, for all, for none",
         ),
         click.Option(["--quiet", "-q"], is_flag=True, help="no progress on stderr"),
+        *_tuning(benchmark),
     ]
+
+
+def _tuning(benchmark: Benchmark) -> list[click.Option]:
+    text = "first try every CUDA kernel of ours that fits and remember the fastest for later runs"
+    return [click.Option(["--tune"], is_flag=True, help=text)] if benchmark.tunable else []
 
 
 def of_axis(axis: Axis) -> click.Option:

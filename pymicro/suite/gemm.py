@@ -110,7 +110,9 @@ BENCHMARK = Benchmark(
         "pymicro gemm --dtype fp16,bf16 --size 1k,4k,8k",
         "pymicro gemm --m 4096 --n 768 --k 3072 --backend cuda,torch",
         "pymicro gemm --dtype fp32,tf32 --format json > gemm.json",
+        "pymicro gemm --size 4k --backend cuda,torch --tune",
         "pymicro gemm --list",
     ),
     kernels=_kernels,
+    tunable=True,
 )

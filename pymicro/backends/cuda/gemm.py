@@ -7,10 +7,10 @@ from typing import Any
 
 from pymicro import compiler, driver
 from pymicro.backends.base import Place, Prepared
-from pymicro.backends.cuda import gemm_portable, gemm_sm90
+from pymicro.backends.cuda import gemm_portable, gemm_sm90, gemm_tuned
 from pymicro.backends.cuda.gemm_kernel import GemmKernel
 from pymicro.benchmark import Case
-from pymicro.errors import Unavailable, UsageError
+from pymicro.errors import PymicroError, Unavailable, UsageError
 
 FASTEST = "fastest"
 
@@ -30,17 +30,59 @@ def variants(dtype: str, place: Place) -> tuple[str, ...]:
 
 
 def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
-    """Compile, load and bind the kernel for a case.
+    """Compile, load and bind the kernel for a case; what `--tune` found here goes first.
 
     Raises:
         Unavailable: none fits the format, layout, alignment or the path asked for.
     """
-    row = choose(case, place)
-    kernel = load(row, place)
+    row, said = _remembered(case, place)
+    row = row or choose(case, place)
+    call = bound(row, case, place, arrays)
+    return Prepared(call, {"kernel": row.name, "ran_on": list(row.ran_on), **said})
+
+
+def bound(
+    row: GemmKernel, case: Case, place: Place, arrays: Mapping[str, Any]
+) -> Callable[[], None]:
+    """The launch of a row on the arrays of a case; it is compiled and loaded here.
+
+    Raises:
+        Unavailable, UsageError: the row cannot serve them.
+    """
     pointers = tuple(arrays[name].ptr for name in "abc")
     sizes = tuple(case.params[side] for side in "mnk")
-    call = bind(row, kernel, pointers, sizes, case.params["layout"], place)
-    return Prepared(call, {"kernel": row.name, "ran_on": list(row.ran_on)})
+    return bind(row, load(row, place), pointers, sizes, case.params["layout"], place)
+
+
+def candidates(case: Case, place: Place) -> tuple[GemmKernel, ...]:
+    """All rows that can serve a case here, trusted or not; fp8 rows add up as the variant says."""
+    assert place.capability is not None
+    sizes = tuple(case.params[side] for side in "mnk")
+    layout = case.params["layout"]
+    return tuple(
+        row
+        for row in rows()
+        if row.dtype == case.dtype
+        and row.runs_on(place.capability)
+        and (row.variant == "promoted") == (case.variant == "promoted")
+        and layout in row.layouts
+        and refusal(row, sizes, layout) is None
+    )
+
+
+def _remembered(case: Case, place: Place) -> tuple[GemmKernel | None, dict[str, Any]]:
+    """The row that `--tune` found for a case, and what the result is to say of it."""
+    if case.params["path"] != "auto":
+        return None, {}
+    try:
+        memory = gemm_tuned.Memory()
+        if not memory.path.exists():
+            return None, {}
+        key = gemm_tuned.device_key(place.index)
+        row = memory.winner(key, case, candidates(case, place))
+    except (PymicroError, OSError) as error:
+        return None, {"tuned": False, "tuning": str(error)}
+    return row, {} if row is None else {"tuned": True}
 
 
 def bind(
