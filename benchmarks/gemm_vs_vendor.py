@@ -1,6 +1,6 @@
 """How fast are our CUDA matrix products beside the vendor's library, under lasting load?
 
-    python benchmarks/gemm_vs_vendor.py                       everything, about 30 s a row
+    python benchmarks/gemm_vs_vendor.py                       everything: 12 s a row or more
     python benchmarks/gemm_vs_vendor.py --seconds 240         as much as fits; again goes on
     python benchmarks/gemm_vs_vendor.py --rows 'fp16-*,int8-8192'
     python benchmarks/gemm_vs_vendor.py --device cpu          our C++ beside torch

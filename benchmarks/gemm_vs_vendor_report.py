@@ -82,7 +82,8 @@ def markdown(
         "median over pairs of the vendor's time over ours. Rates, clocks (read on the device) and "
         "watts are under lasting load.",
         "",
-        f"Bars met: {verdicts.count('met')} of {verdicts.count('met') + verdicts.count('missed')}.",
+        f"Bars met: {verdicts.count('met')} of {verdicts.count('met') + verdicts.count('missed')}."
+        + _thrift([both for _, both in found]),
         "",
         "| " + " | ".join(HEAD) + " |",
         "|" + "---|" * len(HEAD),
@@ -93,6 +94,14 @@ def markdown(
         told = [f"{name} ({failed[name]})" if name in failed else name for name in missing]
         text += ["", "Not measured yet: " + ", ".join(told) + "."]
     return "\n".join(text) + "\n"
+
+
+def _thrift(pairs: Sequence[Pair]) -> str:
+    """In how many rows a joule goes at least as far as with the vendor; nothing without watts."""
+    both = [[summary(side)["flop_per_joule"] for side in sides] for sides in pairs]
+    read = [ours >= vendor for ours, vendor in both if ours and vendor]
+    told = f" TFLOP/J at least the vendor's: {sum(read)} of {len(read)}."
+    return told if read else ""
 
 
 def write(

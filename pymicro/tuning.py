@@ -18,7 +18,7 @@ from pymicro.backends.base import Call, Place
 from pymicro.backends.cuda import gemm, gemm_tuned
 from pymicro.backends.cuda.gemm_kernel import GemmKernel
 from pymicro.benchmark import Benchmark, Case
-from pymicro.errors import PymicroError, Unavailable, UsageError
+from pymicro.errors import PymicroError, UsageError
 from pymicro.sampling import Plan
 from pymicro.timers import Timer
 from pymicro.workbench import Problem, Workbench
@@ -47,21 +47,21 @@ def search(
 ) -> Found:
     """Compile all, check all, time those that are right.
 
-    makers: name -> compiles, loads and binds. check: runs a call once and raises PymicroError
-    where it is wrong; what it raises of another kind ends the search.
+    makers: name -> compiles, loads and binds. check: runs a call once and raises where it is
+    wrong, which drops it; Hung ends the search.
     """
     found, calls = Found(), {}
     for name, make in makers.items():
         try:
             calls[name] = make()
-        except PymicroError as error:
+        except Exception as error:  # A kernel that only fails costs nobody else.
             found.notes.append(f"{name} dropped: {_first_line(error)}")
     for name, call in list(calls.items()):
         try:
             check(name, call)
         except Hung:
             raise
-        except PymicroError as error:
+        except Exception as error:
             found.notes.append(f"{name} dropped: {_first_line(error)}")
             del calls[name]
     if calls:
@@ -124,7 +124,9 @@ def tune(
         try:
             problem = bench.problem(benchmark, case, fill, seed)
             found = _search_case(case, problem, bench, memory, device)
-        except Unavailable as reason:
+        except (Hung, UsageError):
+            raise
+        except PymicroError as reason:
             yield f"not tuned: {case.dtype}: {reason}"
             continue
         yield from (f"  {note}" for note in found.notes)
@@ -201,4 +203,4 @@ def _ends(place: Place, seconds: float) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -9,7 +9,7 @@ from pymicro.backends.base import Place
 from pymicro.backends.cuda import gemm, gemm_tuned
 from pymicro.benchmark import Case
 from pymicro.driver import DriverError
-from pymicro.errors import PymicroError, UsageError, WrongResult
+from pymicro.errors import PymicroError, Unavailable, UsageError, WrongResult
 from pymicro.suite import benchmark
 from pymicro.timers import Timing
 
@@ -112,6 +112,21 @@ def test_a_row_that_does_not_compile_is_dropped_with_a_note():
     found = tuning.search(FakeTimer(), calls, lambda name, call: None)
     assert found.winner == "right"
     assert found.notes == ["bad dropped: NVRTC refused the source"]
+
+
+def test_problems_that_do_not_fit_are_told_and_the_next_one_is_tuned(bench, monkeypatch):
+    problem = bench.problem
+
+    def drawn(benchmark, case, fill, seed):
+        if case.params["m"] > 256:
+            raise Unavailable("the operands need too much.")
+        return problem(benchmark, case, fill, seed)
+
+    monkeypatch.setattr(bench, "problem", drawn)
+    huge = Case("gemm", "cuda", "fastest", "fp16", PARAMS | {"m": 2**20})
+    first, *_, last = tuning.tune(GEMM, [huge, CASE], "normal", 0, bench)
+    assert "the operands need too much" in first
+    assert last.startswith("tuned ")
 
 
 def test_nobody_left():

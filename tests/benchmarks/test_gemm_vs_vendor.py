@@ -17,6 +17,7 @@ import paired
 from pymicro import backends
 from pymicro.errors import UsageError
 from pymicro.results import Store
+from pymicro.telemetry import Telemetry
 from pymicro.workbench import Workbench
 
 needs_both = pytest.mark.skipif(
@@ -186,6 +187,34 @@ def test_words_that_are_no_row_are_refused(word):
 )
 def test_a_bar_is_met_by_the_low_end_of_the_interval(bar, low, said):
     assert report.verdict(bar, low) == said
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sides"),
+    [
+        ("fp16", ["cuda fastest", "torch matmul"]),
+        ("fp8_e4m3", ["cuda fastest", "torch matmul"]),
+        ("int8", ["cuda fastest", "torch matmul", "cupy matmul", "cupy cublas"]),
+    ],
+)
+def test_sides_on_a_gpu(dtype, sides, monkeypatch):
+    """As if every library were there and saw a Hopper card."""
+    for name in ("cuda", "torch", "cupy"):
+        monkeypatch.setattr(backends.backend(name), "why_not", lambda place: None, raising=False)
+    hopper = SimpleNamespace(place=backends.base.Place("cuda", 0, (9, 0), 132))
+    cases = list(study._cases(study.Row(dtype, 64, 64, 64), "cuda", hopper))
+    assert [paired.name_of(case) for case in cases] == sides
+    assert {case.params["path"] for case in cases} == {"auto"}
+
+
+def test_joules_are_compared_where_watts_were_read():
+    row = study.Row("fp16", 8192, 8192, 8192, bar=1.03)
+    both = [
+        result(telemetry=Telemetry(power_w=690.0)),
+        result(seconds=1.05e-3, vendor=True, telemetry=Telemetry(power_w=700.0)),
+    ]
+    assert "TFLOP/J at least the vendor's: 1 of 1." in report.markdown(both, [row], "A card", {})
+    assert "TFLOP/J at" not in report.markdown([result(), result(vendor=True)], [row], "x", {})
 
 
 def test_sides_of_different_visits_make_no_pair():

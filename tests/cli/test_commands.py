@@ -43,6 +43,8 @@ def pymicro(tmp_path):
         ["gemm", "--layout", "tt"],
         ["gemm", "--store", "/nonexistent/folder/file.jsonl"],
         ["gemm", "--store", "/"],
+        ["gemm", "--tune", "--device", "cpu", "--size", "64"],
+        ["bandwidth", "--tune"],
         ["gem"],
         ["devices", "RTX 4091"],
     ],
