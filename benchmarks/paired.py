@@ -19,7 +19,7 @@ from pymicro.errors import PymicroError
 from pymicro.results import Result, Verified
 from pymicro.sampling import Plan, Samples
 from pymicro.telemetry import Telemetry
-from pymicro.timers import Timer
+from pymicro.timers import Timer, Timing
 from pymicro.workbench import Workbench
 
 IDLE_S = 2.0  # before a burst
@@ -108,7 +108,7 @@ def in_turns(timer: Timer, sides: Sequence[Side], effort: Effort) -> list[list[S
         for call, count in zip(calls, repeats, strict=True):
             timer.time(call, count)
     parts: list[list[Samples]] = [[] for _ in sides]
-    while (done := len(blocks(parts[0]))) < effort.pairs:
+    while (done := len(pairs(parts))) < effort.pairs:
         wanted_s = (effort.pairs - done) * effort.block_s
         plan = Plan(
             batch_s=effort.batch_s,
@@ -131,24 +131,30 @@ class Block:
     ended_s: float
 
 
-def blocks(parts: Sequence[Samples]) -> list[Block]:
-    found = []
+def blocks(parts: Sequence[Samples]) -> list[Block | None]:
+    """All turns of a side in order; None for one whose samples were all rejected."""
+    found: list[Block | None] = []
     for samples in parts:
         ends = [*samples.blocks[1:], len(samples.timings)]
         for first, end in zip(samples.blocks, ends, strict=True):
-            turn = samples.timings[first:end]
-            if not turn:
-                continue
-            clocks = [t.sm_clock_hz for t in turn if t.sm_clock_hz]
-            found.append(
-                Block(
-                    sum(t.seconds for t in turn) / len(turn),
-                    sum(clocks) / len(clocks) if clocks else None,
-                    turn[0].started_s,
-                    turn[-1].ended_s,
-                )
-            )
+            found.append(_block(samples.timings[first:end]) if end > first else None)
     return found
+
+
+def _block(turn: Sequence[Timing]) -> Block:
+    clocks = [timing.sm_clock_hz for timing in turn if timing.sm_clock_hz]
+    return Block(
+        sum(timing.seconds for timing in turn) / len(turn),
+        sum(clocks) / len(clocks) if clocks else None,
+        turn[0].started_s,
+        turn[-1].ended_s,
+    )
+
+
+def pairs(parts: Sequence[Sequence[Samples]]) -> list[tuple[Block, ...]]:
+    """Blocks that were taken side by side, one of each side; without those that lack one."""
+    turns = zip(*map(blocks, parts), strict=True) if any(parts) else ()
+    return [tuple(b for b in turn if b is not None) for turn in turns if None not in turn]
 
 
 def measured(
@@ -163,12 +169,11 @@ def measured(
     gc.disable()
     try:
         bursts = [burst(bench.timer, side) if with_burst else None for side in sides]
-        tracks = [blocks(parts) for parts in in_turns(bench.timer, sides, effort)]
+        tracks = zip(*pairs(in_turns(bench.timer, sides, effort)), strict=True)
     finally:
         gc.enable()
-    pairs = min(map(len, tracks))
     return [
-        _result(benchmark, bench, side, track[:pairs], first, shared)
+        _result(benchmark, bench, side, track, first, shared)
         for side, track, first in zip(sides, tracks, bursts, strict=True)
     ]
 

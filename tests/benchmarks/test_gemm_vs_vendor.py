@@ -17,7 +17,9 @@ import paired
 from pymicro import backends
 from pymicro.errors import UsageError
 from pymicro.results import Store
+from pymicro.sampling import Samples
 from pymicro.telemetry import Telemetry
+from pymicro.timers import Timing
 from pymicro.workbench import Workbench
 
 needs_both = pytest.mark.skipif(
@@ -138,8 +140,8 @@ def test_pairs_are_blocks_taken_side_by_side_after_the_warm_up():
     timer.time = timed
     sides = [side("a", a), side("b", b)]
     parts = paired.in_turns(timer, sides, paired.Effort())
-    ours, theirs = (paired.blocks(part) for part in parts)
-    assert len(ours) == len(theirs) >= 10
+    ours, theirs = zip(*paired.pairs(parts), strict=True)
+    assert len(ours) >= 10
     assert min(block.started_s for block in ours) >= 2.0
     for mine, other in zip(ours, theirs, strict=True):
         assert mine.seconds == pytest.approx(1e-3)
@@ -148,6 +150,21 @@ def test_pairs_are_blocks_taken_side_by_side_after_the_warm_up():
         assert mine.ended_s - mine.started_s >= 0.5
         neighbours = {mine.ended_s - other.started_s, other.ended_s - mine.started_s}
         assert min(map(abs, neighbours)) < 1e-9
+
+
+def test_a_turn_without_a_sample_takes_its_pair_along_and_no_other():
+    def samples(*turns):
+        timings = [Timing(seconds, 0.0, 1.0) for turn in turns for seconds in turn]
+        starts = tuple(sum(map(len, turns[:i])) for i in range(len(turns)))
+        return Samples(tuple(timings), "budget", blocks=starts)
+
+    parts = [
+        [samples([1.0], [2.0, 4.0], [5.0]), samples([7.0])],
+        [samples([1.0], [], [6.0]), samples([8.0])],
+    ]
+    found = [tuple(block.seconds for block in pair) for pair in paired.pairs(parts)]
+    assert found == [(1.0, 1.0), (5.0, 6.0), (7.0, 8.0)]
+    assert paired.pairs([[], []]) == []
 
 
 def test_the_table_has_every_bar_a_burst_and_a_twin_on_zeros_at_8192_alone():
