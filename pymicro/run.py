@@ -212,7 +212,7 @@ def _checked(prepared: Prepared, problem: Problem, context: Context) -> Any:
 def why_not_dtype(name: str, kind: str, capability: tuple[int, int] | None) -> str | None:
     """Why a device lacks a format; None if it has it or can emulate it."""
     first = DTYPES[name].min_capability
-    if kind == "cpu" and name in ("tf32", "fp8_e4m3"):
+    if kind == "cpu" and not DTYPES[name].on_cpu:
         return f"CPUs have no {name}."
     if capability is not None and first is not None and capability < first:
         need, have = (".".join(map(str, c)) for c in (first, capability))
