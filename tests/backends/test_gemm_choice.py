@@ -78,6 +78,11 @@ def test_an_older_path_may_be_asked_for(path):
     assert chosen((9, 0), "fp16", (4096, 4096, 4096), path=path).path == path
 
 
+def test_the_paths_on_the_command_line_are_those_of_the_table():
+    (axis,) = (a for a in benchmark("gemm").axes if a.name == "path")
+    assert set(axis.choices) == {"auto"} | {row.path for row in gemm.rows()}
+
+
 def test_a_path_newer_than_the_chip_is_refused():
     with pytest.raises(Unavailable):
         chosen((8, 6), "fp16", (4096, 4096, 4096), path="sm90")
