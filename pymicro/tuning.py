@@ -7,6 +7,7 @@ about as fast then run under load, since on a power-capped card it is energy tha
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,39 +57,48 @@ def search(
             calls[name] = make()
         except Exception as error:  # A kernel that only fails costs nobody else.
             found.notes.append(f"{name} dropped: {_first_line(error)}")
-    for name, call in list(calls.items()):
+
+    def is_right(name: str) -> bool:
         try:
-            check(name, call)
+            check(name, calls[name])
         except Hung:
             raise
         except Exception as error:
             found.notes.append(f"{name} dropped: {_first_line(error)}")
-            del calls[name]
-    if calls:
-        _time(timer, calls, found)
+            return False
+        return True
+
+    calls = {name: call for name, call in calls.items() if is_right(name)}
+    while calls:
+        winner = _time(timer, calls, found)
+        # Once more after so many calls: a kernel may leave something behind that spoils the next.
+        if is_right(winner):
+            found.winner = winner
+            break
+        del calls[winner]
+        found.seconds.pop(winner, None)
     return found
 
 
-def _time(timer: Timer, calls: dict[str, Call], found: Found) -> None:
+def _time(timer: Timer, calls: Mapping[str, Call], found: Found) -> str:
+    """The fastest of them; puts seconds and what load decided into `found`."""
     looks = {name: _first_look(timer, call) for name, call in calls.items()}
-    calls = {name: calls[name] for name in _within(looks, _FAR_OFF)}
-    bursts: dict[str, list[float]] = {name: [] for name in calls}
+    near = _within(looks, _FAR_OFF)
+    bursts: dict[str, list[float]] = {name: [] for name in near}
     for round_ in range(_ROUNDS):
-        names = list(calls) if round_ % 2 == 0 else list(reversed(calls))
-        for name in names:
+        for name in near if round_ % 2 == 0 else reversed(near):
             bursts[name] += sampling.burst(timer, calls[name], Plan()).times_s
     seconds = {name: stats.median(times) for name, times in bursts.items()}
     close = _within(seconds, _CLOSE)
-    found.seconds = looks | seconds
-    if len(close) > 1:
-        plan = Plan(min_seconds=1.0, budget_s=2.5, batch_s=0.025, block_s=0.25)
-        tracks = sampling.sustained(timer, [calls[name] for name in close], plan)
-        loaded = {n: stats.median(t.times_s) for n, t in zip(close, tracks, strict=True)}
-        found.winner = min(loaded, key=loaded.__getitem__)
-        told = ", ".join(f"{name} {1e6 * taken:.4g} us" for name, taken in loaded.items())
-        found.notes.append(f"under load: {told}")
-    else:
-        found.winner = close[0]
+    found.seconds = {n: taken for n, taken in (looks | seconds).items() if math.isfinite(taken)}
+    if len(close) == 1:
+        return close[0]
+    plan = Plan(min_seconds=1.0, budget_s=2.5, batch_s=0.025, block_s=0.25)
+    tracks = sampling.sustained(timer, [calls[name] for name in close], plan)
+    loaded = {n: stats.median(t.times_s) for n, t in zip(close, tracks, strict=True)}
+    told = ", ".join(f"{name} {1e6 * taken:.4g} us" for name, taken in loaded.items())
+    found.notes.append(f"under load: {told}")
+    return min(loaded, key=loaded.__getitem__)
 
 
 def _first_look(timer: Timer, call: Call) -> float:
@@ -144,7 +154,8 @@ def _search_case(
         bench.synchronise()
         why = _spoils(call, bench)
         if why is not None:
-            memory.avoid(device, rows[name], why)
+            with contextlib.suppress(PymicroError):  # A file that cannot be written hides nothing.
+                memory.avoid(device, rows[name], why)
             raise Hung(
                 f"{name} left the GPU unusable ({why}) and will not be tried again; "
                 "run --tune once more for the others."

@@ -104,6 +104,30 @@ def test_a_wrong_row_is_dropped_with_a_note_however_fast():
     assert "wrong" not in found.seconds
 
 
+def test_a_row_that_is_right_once_and_then_wrong_does_not_win():
+    seen = []
+
+    def check(name, call):
+        seen.append(name)
+        if seen.count("forgetful") > 1 and name == "forgetful":
+            raise WrongResult("wrong result: flags left raised")
+
+    calls = {"forgetful": call_of("forgetful", 1e-6), "right": call_of("right", 1e-3)}
+    found = search(calls, check)
+    assert found.winner == "right"
+    assert found.notes == ["forgetful dropped: wrong result: flags left raised"]
+    assert set(found.seconds) == {"right"}
+
+
+def test_a_row_that_fails_in_a_way_nobody_foresaw_is_dropped_too():
+    def check(name, call):
+        if name == "odd":
+            raise ZeroDivisionError
+
+    found = search({"odd": call_of("odd", 1e-6), "right": call_of("right", 1e-3)}, check)
+    assert (found.winner, found.notes) == ("right", ["odd dropped: ZeroDivisionError"])
+
+
 def test_a_row_that_does_not_compile_is_dropped_with_a_note():
     def make():
         raise PymicroError("NVRTC refused the source")
