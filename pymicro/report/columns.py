@@ -83,7 +83,13 @@ def _size(result: Result) -> str:
 
 # Parameters of memory benchmarks that tell rows apart, and their ordinary values.
 _SAID = ("op", "size", "level", "access", "where", "step", "pages", "call", "side")
-_UNSAID = (("level", "memory"), ("access", "sequential"), ("where", "memory"), ("step", "load"), ("side", "host"))
+_UNSAID = (
+    ("level", "memory"),
+    ("access", "sequential"),
+    ("where", "memory"),
+    ("step", "load"),
+    ("side", "host"),
+)
 
 
 def _word(name: str, value: Any) -> str:

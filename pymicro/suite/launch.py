@@ -1,4 +1,4 @@
-"""The price of asking: seconds a call through each software layer, the work itself being nothing."""
+"""The price of asking: seconds a call through each software layer, with next to nothing to do."""
 
 from __future__ import annotations
 

@@ -157,7 +157,9 @@ def _pool(place: Place) -> Closing:
     stream = cuda.CUstream(place.stream)
 
     def call() -> None:
-        check(cuda.cuMemFreeAsync(check(cuda.cuMemAllocAsync(calls.ALLOCATED_BYTES, stream)), stream))
+        check(
+            cuda.cuMemFreeAsync(check(cuda.cuMemAllocAsync(calls.ALLOCATED_BYTES, stream)), stream)
+        )
 
     return call, _nothing
 
