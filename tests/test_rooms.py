@@ -13,7 +13,17 @@ ROOT = Path(__file__).parents[1] / "pymicro"
 FLOORS = (
     {"errors"},
     {"units", "calls", "chains", "dtypes", "driver", "compiler", "nvml", "streams"},
-    {"benchmark", "devices", "operands", "software", "stats", "telemetry", "timers", "workloads"},
+    {
+        "benchmark",
+        "devices",
+        "operands",
+        "pinned",
+        "software",
+        "stats",
+        "telemetry",
+        "timers",
+        "workloads",
+    },
     {"backends", "environment", "results", "sampling", "verify"},
     {"probes"},
     {"analysis", "suite", "workbench"},

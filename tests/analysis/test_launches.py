@@ -59,8 +59,8 @@ def test_what_is_no_launch_or_not_ok_feeds_nothing():
 def test_findings_on_a_gpu_say_how_much_work_a_launch_wants():
     (said,) = launches.findings([result(8e-6), result(2e-6, "device")])
     assert said.seen == (
-        "torch op args3: this host feeds 125,000 launches a second; back to back it starts one every "
-        "2.00 µs; a kernel shorter than 8.00 µs, about 36.62 MiB at the data sheet's bandwidth "
+        "torch op args3: this host feeds 125,000 launches a second; back to back it starts one "
+        "every 2.00 µs; a kernel shorter than 8.00 µs, about 36.62 MiB at the data sheet's bandwidth "
         "leaves the GPU idle."
     )
     assert "graph" in said.do
@@ -76,8 +76,8 @@ def test_findings_without_a_known_bandwidth_guess_none():
 def test_findings_on_a_cpu_say_what_is_worth_a_call():
     (said,) = launches.findings([result(5e-6, kind="cpu")])
     assert said.seen == (
-        "torch op args3: 200,000 calls a second; work shorter than 50.0 µs loses more than a tenth of its "
-        "time to the call."
+        "torch op args3: 200,000 calls a second; work shorter than 50.0 µs loses more than a "
+        "tenth of its time to the call."
     )
 
 
