@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pymicro.analysis import launches
+from pymicro.analysis import launches, transfers
 from pymicro.results import Finding, Result
 
-FINDERS: dict[str, Callable[[Sequence[Result]], list[Finding]]] = {"launch": launches.findings}
+FINDERS: dict[str, Callable[[Sequence[Result]], list[Finding]]] = {
+    "launch": launches.findings,
+    "transfer": transfers.findings,
+}
 
 
 def findings(benchmark: str, results: Sequence[Result]) -> list[Finding]:

@@ -76,7 +76,7 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
             points = words.points(benchmark, given, device.kind, defaults)
             planned += run.cases(benchmark, session.bench, backends, (dtype,), points)
         if not planned:
-            raise Unavailable("nothing on this device makes this call through these backends.")
+            raise Unavailable("none of these backends does this on this device.")
         budget_s = common.budget or run.BUDGET_S * run.problems(planned)
         chosen = run.Options(common.fill, common.seed, common.sustained, budget_s, common.cache)
         results = []

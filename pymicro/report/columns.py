@@ -82,7 +82,7 @@ def _size(result: Result) -> str:
 
 
 # Parameters of memory benchmarks that tell rows apart, and their ordinary values.
-_SAID = ("op", "size", "level", "access", "where", "step", "pages", "call", "side")
+_SAID = ("op", "size", "level", "access", "where", "step", "pages", "call", "side", "path", "host")
 _UNSAID = (
     ("level", "memory"),
     ("access", "sequential"),

@@ -60,8 +60,8 @@ def test_findings_on_a_gpu_say_how_much_work_a_launch_wants():
     (said,) = launches.findings([result(8e-6), result(2e-6, "device")])
     assert said.seen == (
         "torch op args3: this host feeds 125,000 launches a second; back to back it starts one "
-        "every 2.00 µs; a kernel shorter than 8.00 µs, about 36.62 MiB at the data sheet's bandwidth "
-        "leaves the GPU idle."
+        "every 2.00 µs; a kernel shorter than 8.00 µs, about 36.62 MiB at the data sheet's "
+        "bandwidth leaves the GPU idle."
     )
     assert "graph" in said.do
     (said,) = launches.findings([result(0.2e-6), result(2e-6, "device")])

@@ -154,5 +154,5 @@ def test_launch_shows_rows_and_findings(pymicro):
 def test_a_call_that_nothing_here_makes_is_one_sentence(pymicro):
     done = pymicro(*LAUNCH, "--call", "record", "--backend", "torch,numba")
     assert done.returncode == 3
-    assert "nothing on this device" in done.stderr
+    assert "none of these backends" in done.stderr
     assert pymicro(*LAUNCH, "--side", "device").returncode == 2
