@@ -39,8 +39,9 @@ def link_of(result: Result) -> Link | None:
     telemetry = result.telemetry
     if telemetry is None or telemetry.pcie is None:
         return None
+    generation, width = telemetry.pcie
     most = (result.environment.get("gpu") or {}).get("pcie_max") or (None, None)
-    return Link(0, *telemetry.pcie, *most, loaded=True)
+    return Link(0, generation, width, most[0], most[1], loaded=True)
 
 
 def findings(results: Sequence[Result]) -> list[Finding]:

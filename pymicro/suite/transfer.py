@@ -53,7 +53,7 @@ def _operands(dtype: str, p: Params) -> tuple[Operand, ...]:
 
 def _work(dtype: str, p: Params) -> Work:
     """Bytes that cross the link, in both directions together; inside a GPU read and written."""
-    return Work(bytes=p["size"] * (2 if p["path"] in ("both", "d2d") else 1))
+    return Work(bytes=p["size"] * (2 if p.get("path") in ("both", "d2d") else 1))
 
 
 def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> _Copied | _OnTheHost:

@@ -156,3 +156,11 @@ def test_a_call_that_nothing_here_makes_is_one_sentence(pymicro):
     assert done.returncode == 3
     assert "none of these backends" in done.stderr
     assert pymicro(*LAUNCH, "--side", "device").returncode == 2
+
+
+def test_transfer_without_a_gpu_is_skipped_and_says_so(pymicro):
+    done = pymicro("transfer", "--device", "cpu", "--no-store", "--size", "4KiB")
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "for GPUs only" in done.stdout
+    assert pymicro("transfer", "--device", "cpu", "--path", "h2d").returncode == 2

@@ -90,4 +90,4 @@ def _view(address: int, nbytes: int) -> Any:
 
     import numpy as np
 
-    return np.frombuffer((ctypes.c_char * nbytes).from_address(address), np.int32)
+    return np.frombuffer(memoryview((ctypes.c_char * nbytes).from_address(address)), np.int32)

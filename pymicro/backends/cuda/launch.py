@@ -103,7 +103,8 @@ def _graph(asked: str, count: int, place: Place, arrays: Mapping[str, Any]) -> C
     node.gridDimX = node.gridDimY = node.gridDimZ = 1
     node.blockDimX = node.blockDimY = node.blockDimZ = 1
     node.kernelParams = given.address
-    graph, before = check(cuda.cuGraphCreate(0)), []
+    graph = check(cuda.cuGraphCreate(0))
+    before: list[Any] = []
     for _ in range(count):
         before = [check(cuda.cuGraphAddKernelNode(graph, before, len(before), node))]
     ready = check(cuda.cuGraphInstantiate(graph, 0))
