@@ -6,6 +6,7 @@ and how exact a product in it must be. It needs no numpy: encoding lives in `ope
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pymicro.errors import unknown
@@ -24,6 +25,13 @@ class DType:
         significand_bits: precision including the hidden bit; 0 for integers (exact).
         peak_path: key under `ops_per_clk_per_sm` of the catalogue, dense, this accumulation.
         vector_path: the same without matrix units, None where the format has none.
+        torch_name: what PyTorch calls the stored format.
+        sum_bits: a right sum of k products errs by 2**-sum_bits·sqrt(k / sum_step), relative to
+            the root of the summed squares; see `verify`. 0 is exact.
+        sum_step: products that are added before the sum is rounded.
+        cuts_inputs: products take both inputs rounded, or on some paths cut, to the precision.
+        largest: largest finite number.
+        on_cpu: whether CPUs multiply in it at all.
         min_capability: first compute capability with hardware for it; None where every CUDA
             device can at least emulate it at speed.
     """
@@ -36,6 +44,12 @@ class DType:
     significand_bits: int
     peak_path: str
     vector_path: str | None
+    torch_name: str
+    sum_bits: int
+    sum_step: int = 1
+    cuts_inputs: bool = False
+    largest: float = math.inf
+    on_cpu: bool = True
     min_capability: tuple[int, int] | None = None
 
     @property
@@ -50,16 +64,23 @@ class DType:
 
 # Capabilities: CUDA programming guide, table of features per compute capability. fp16 products
 # run everywhere from 5.3 (GP102 at 1/64 rate), so fp16 has no lower bound of interest here.
+# An fp32 sum has 24 bits and errs by a few units; fp8 matrix units keep about 14 bits of a running
+# sum and align 32 products at a time.
 _ROWS = (
-    DType("fp64", 8, "float64", "fp64", "fp64", 53, "fp64_tensor", "fp64"),
-    DType("fp32", 4, "float32", "fp32", "fp32", 24, "fp32", "fp32"),
-    DType("tf32", 4, "float32", "fp32", "fp32", 11, "tf32_tensor", None, (8, 0)),
-    DType("fp16", 2, "float16", "fp32", "fp16", 11, "fp16_tensor_fp32_acc", "fp16"),
-    DType("bf16", 2, "uint16", "fp32", "bf16", 8, "bf16_tensor_fp32_acc", "bf16", (8, 0)),
-    DType("fp8_e4m3", 1, "uint8", "fp32", "bf16", 4, "fp8_tensor_fp32_acc", None, (8, 9)),
-    DType("int8", 1, "int8", "int32", "int32", 0, "int8_tensor", "int8_dp4a", (6, 1)),
-    DType("int32", 4, "int32", "int32", "int32", 0, "int32", "int32"),
-)
+    DType("fp64", 8, "float64", "fp64", "fp64", 53, "fp64_tensor", "fp64", "float64", 51),
+    DType("fp32", 4, "float32", "fp32", "fp32", 24, "fp32", "fp32", "float32", 22),
+    DType("tf32", 4, "float32", "fp32", "fp32", 11, "tf32_tensor", None, "float32", 22,
+          cuts_inputs=True, on_cpu=False, min_capability=(8, 0)),
+    DType("fp16", 2, "float16", "fp32", "fp16", 11, "fp16_tensor_fp32_acc", "fp16", "float16", 22,
+          largest=65504.0),
+    DType("bf16", 2, "uint16", "fp32", "bf16", 8, "bf16_tensor_fp32_acc", "bf16", "bfloat16", 22,
+          min_capability=(8, 0)),
+    DType("fp8_e4m3", 1, "uint8", "fp32", "bf16", 4, "fp8_tensor_fp32_acc", None, "float8_e4m3fn",
+          13, sum_step=32, largest=448.0, on_cpu=False, min_capability=(8, 9)),
+    DType("int8", 1, "int8", "int32", "int32", 0, "int8_tensor", "int8_dp4a", "int8", 0,
+          min_capability=(6, 1)),
+    DType("int32", 4, "int32", "int32", "int32", 0, "int32", "int32", "int32", 0),
+)  # fmt: skip
 DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}
 _ALIASES = {
     "float64": "fp64", "double": "fp64", "f64": "fp64",

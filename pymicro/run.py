@@ -100,24 +100,24 @@ def run(
     deadline_s = context.bench.timer.now() + options.budget_s
     lost: str | None = None
     for _, group in itertools.groupby(planned, key=_problem_key):
-        ready: list[_Measured] = []
-        for case in group:
-            if context.interrupted():
-                break
-            if lost is not None:
-                yield _skipped(benchmark, case, options, context, lost)
-                continue
-            context.on_case(case, "run")
-            measured = _first_look(benchmark, case, options, context, share_s)
-            yield measured.result
-            ready.append(measured)
-            if measured.result.outcome == "failed" and not context.bench.is_alive():
-                lost = f"{case.backend} {case.variant} left the GPU's context unusable."
-        in_time = context.bench.timer.now() < deadline_s
-        if lost is None and in_time and not context.interrupted():
-            yield from _sustained(benchmark, _chosen(ready, options), context, share_s)
-        for measured in ready:
-            measured.prepared.close()
+        with contextlib.ExitStack() as undo:
+            ready: list[_Measured] = []
+            for case in group:
+                if context.interrupted():
+                    break
+                if lost is not None:
+                    yield _skipped(benchmark, case, options, context, lost)
+                    continue
+                context.on_case(case, "run")
+                measured = _first_look(benchmark, case, options, context, share_s)
+                undo.callback(measured.prepared.close)
+                yield measured.result
+                ready.append(measured)
+                if measured.result.outcome == "failed" and not context.bench.is_alive():
+                    lost = f"{case.backend} {case.variant} left the GPU's context unusable."
+            in_time = context.bench.timer.now() < deadline_s
+            if lost is None and in_time and not context.interrupted():
+                yield from _sustained(benchmark, _chosen(ready, options), context, share_s)
     with contextlib.suppress(PymicroError):  # A context that died frees nothing.
         context.bench.release()
 
@@ -215,7 +215,7 @@ def _checked(prepared: Prepared, problem: Problem, context: Context) -> Any:
 def why_not_dtype(name: str, kind: str, capability: tuple[int, int] | None) -> str | None:
     """Why a device lacks a format; None if it has it or can emulate it."""
     first = DTYPES[name].min_capability
-    if kind == "cpu" and name in ("tf32", "fp8_e4m3"):
+    if kind == "cpu" and not DTYPES[name].on_cpu:
         return f"CPUs have no {name}."
     if capability is not None and first is not None and capability < first:
         need, have = (".".join(map(str, c)) for c in (first, capability))

@@ -65,11 +65,11 @@ class Samples:
     def clocks_hz(self) -> list[float | None]:
         return [t.sm_clock_hz for t in self.timings]
 
-    def block_means_s(self) -> list[float]:
-        """Mean seconds of a call in each turn."""
+    def block_means_s(self) -> list[float | None]:
+        """Mean seconds of a call in each turn; None for a turn whose samples were all rejected."""
         ends = [*self.blocks[1:], len(self.timings)]
         pairs = zip(self.blocks, ends, strict=True)
-        return [sum(self.times_s[a:b]) / (b - a) for a, b in pairs if b > a]
+        return [sum(self.times_s[a:b]) / (b - a) if b > a else None for a, b in pairs]
 
 
 @dataclass

@@ -24,7 +24,6 @@ _GROUP = 32
 # Sides of the blocks in which operands are widened to float64, and elements of those that
 # threads share: 8 MiB each.
 _DEPTH, _SLAB, _CELLS = 4096, 2048, 2**20
-_FP16_MAX = 65504.0
 
 
 @dataclass(frozen=True)
@@ -39,16 +38,13 @@ class Check:
 def summing_error(dtype: DType, k: int) -> float:
     """Error of a right sum of `k` products, relative to the root of their summed squares.
 
-    Roundings of random sign grow with sqrt(k) (Higham, Accuracy and Stability, ch. 2.8 and 4);
-    tf32 also rounds, or on some paths cuts, both inputs to 11 bits. fp8 matrix units keep about
-    14 bits of a running sum and align 32 products at a time. Integers are exact.
+    Roundings of random sign grow with sqrt(k) (Higham, Accuracy and Stability, ch. 2.8 and 4).
     """
     if dtype.is_integer:
         return 0.0
-    bits = {"fp64": 51, "fp8_e4m3": 13}.get(dtype.name, 22)
-    terms = k / 32 if dtype.name == "fp8_e4m3" else k
-    inputs = 2.5 * 2.0**-10 if dtype.name == "tf32" else 0.0
-    return inputs + 2.0**-bits * math.sqrt(max(terms, 1.0))
+    # Two inputs cut, not rounded, to the precision are off by up to twice their roundoff each.
+    inputs = 5 * dtype.unit_roundoff if dtype.cuts_inputs else 0.0
+    return inputs + 2.0**-dtype.sum_bits * math.sqrt(max(k / dtype.sum_step, 1.0))
 
 
 class GemmReference:
@@ -106,10 +102,10 @@ class GemmReference:
         largest = float(np.max(np.abs(self._expected), initial=0))
         # Five times the root of the summed squares: elements that were not sampled.
         likely = max(largest, 5 * float(np.max(self._spread, initial=0)))
-        if self._output.name == "fp16" and likely > _FP16_MAX:
+        if likely > self._output.largest:
             raise Unavailable(
-                f"the product reaches {likely:.3g}, and fp16 ends at {_FP16_MAX:.0f}; take a "
-                "smaller k or another fill."
+                f"the product reaches {likely:.3g}, and {self._output.name} ends at "
+                f"{self._output.largest:.0f}; take a smaller k or another fill."
             )
 
     def _compare_checksums(self, c: np.ndarray) -> None:

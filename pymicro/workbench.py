@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,6 +26,8 @@ from pymicro.units import binary_bytes
 _HEADROOM = 1.05
 # Beside the operands, the reference works in slabs of float64 on the host; see `verify`.
 _CHECK_BYTES = 2**29
+# Larger than the second level of any core so far.
+_CORE_CACHE_BYTES = 2**22
 # Larger than the last level of most CPUs whose size is not told.
 _UNKNOWN_CACHE_BYTES = 2**26
 
@@ -179,19 +182,31 @@ class Workbench:
     def flush(self) -> Callable[[], None]:
         """A call that writes over twice the last cache level, so that nothing else stays in it."""
         if self._flush is None:
-            if self.place.kind == "cpu":
-                import numpy as np
-
-                from pymicro.devices.cpu import describe_cpu
-
-                cache_bytes = describe_cpu().last_level_cache_bytes or _UNKNOWN_CACHE_BYTES
-                array = np.empty(2 * cache_bytes, "uint8")
-                self._flush = partial(array.fill, 0)
-            else:
-                gpu = driver.open_gpu(self.place.index)
-                buffer = driver.Buffer((2 * gpu.attribute("L2_CACHE_SIZE"),), "uint8")
-                self._flush = partial(buffer.fill_bytes, 0)
+            self._flush = _cpu_flush() if self.place.kind == "cpu" else self._gpu_flush()
         return self._flush
+
+    def _gpu_flush(self) -> Callable[[], None]:
+        gpu = driver.open_gpu(self.place.index)
+        buffer = driver.Buffer((2 * gpu.attribute("L2_CACHE_SIZE"),), "uint8")
+        return partial(buffer.fill_bytes, 0)
+
+
+def _cpu_flush() -> Callable[[], None]:
+    """Every core writes: each has caches of its own besides its share of the last level."""
+    import numpy as np
+
+    from pymicro.devices.cpu import describe_cpu
+
+    cache_bytes = describe_cpu().last_level_cache_bytes or _UNKNOWN_CACHE_BYTES
+    cores = usable_cores()
+    parts = np.empty((cores, 2 * cache_bytes // cores + 2 * _CORE_CACHE_BYTES), "uint8")
+    pool = ThreadPoolExecutor(cores)
+
+    def flush() -> None:
+        for _ in pool.map(lambda part: part.fill(0), parts):
+            pass
+
+    return flush
 
 
 def _free(arrays: Mapping[str, Any]) -> None:

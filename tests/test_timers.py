@@ -1,42 +1,122 @@
-"""Clocks for what is asked of a device, without one."""
+"""Clocks without a device: what an event timer and the clock probe make of scripted readings."""
 
+import math
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
-from pymicro import timers, workbench
-from pymicro.benchmark import Clock
-from pymicro.errors import Unavailable
-from pymicro.timers import MAX_QUEUED_CALLS, EventTimer, HostTimer, RequestTimer
+from pymicro import driver, timers
 
 
-def test_the_device_is_idle_before_requests_are_timed():
-    order = []
-    timer = RequestTimer(lambda: order.append("settle"), 100)
-    timing = timer.time(lambda: order.append("call"), 3, lambda: order.append("before"))
-    assert order == ["before", "settle", "call", "call", "call"]
-    assert timing.ended_s >= timing.started_s
+class Row:
+    """Stands in for the device buffer that one launch of the clock probe fills."""
+
+    def __init__(self):
+        self.values = np.zeros((2, 1024), np.uint64)
+
+    def set(self, sm, cycles, nanoseconds):
+        self.values[:, sm] = cycles, nanoseconds
+
+    def download(self):
+        return self.values.copy()
 
 
-@pytest.mark.parametrize(("requests", "most"), [(1, 500), (100, 5), (500, 1), (300, 1)])
-def test_requests_fit_the_queue(requests, most):
-    assert RequestTimer(lambda: None, requests).max_repeats == most
-    assert most * requests <= MAX_QUEUED_CALLS
+@pytest.fixture
+def probe():
+    made = object.__new__(timers._ClockProbe)
+    made._rows, made._last_ns = [Row(), Row()], 0
+    return made
 
 
-def test_more_requests_than_the_queue_holds_are_refused():
-    with pytest.raises(Unavailable, match="501 requests"):
-        RequestTimer(lambda: None, 501)
-    with pytest.raises(Unavailable):
-        object.__new__(EventTimer).for_requests(501)
+def sample(probe, sms, start_ns, span_ns, hz, missed=()):
+    for sm in sms:
+        if sm not in missed:
+            probe._rows[0].set(sm, 1_000_000, start_ns)
+        probe._rows[1].set(sm, 1_000_000 + round(span_ns * hz / 1e9), start_ns + span_ns)
 
 
-def test_a_workbench_has_the_clock_that_is_wanted():
-    on_cpu = workbench.Workbench("cpu")
-    assert isinstance(on_cpu.clock(Clock("host", 100)), HostTimer)
-    assert on_cpu.clock(Clock()) is on_cpu.timer
-    on_gpu = object.__new__(workbench.Workbench)
-    on_gpu.timer = object.__new__(timers.EventTimer)
-    assert on_gpu.clock(Clock()) is on_gpu.timer
-    host, device = on_gpu.clock(Clock("host", 100)), on_gpu.clock(Clock("device", 100))
-    assert (type(host), type(device)) == (RequestTimer, EventTimer)
-    assert (host.max_repeats, device.max_repeats) == (5, 5)
-    assert on_gpu.timer.max_repeats == MAX_QUEUED_CALLS
+def test_the_mean_clock_over_sms(probe):
+    sample(probe, (0, 1), 10**9, 10**6, 1.5e9)
+    sample(probe, (7,), 10**9, 10**6, 1.8e9)
+    assert probe.mean_hz() == pytest.approx(1.6e9)
+
+
+def test_a_span_too_short_to_tell_has_no_clock(probe):
+    sample(probe, (0, 1), 10**9, 20_000, 1.5e9)
+    assert probe.mean_hz() is None
+
+
+def test_an_sm_that_the_first_launch_missed_does_not_count_with_an_old_reading(probe):
+    sample(probe, (0, 1, 2), 10**9, 10**6, 1.5e9)
+    probe.mean_hz()
+    sample(probe, (0, 1, 2), 2 * 10**9, 10**6, 1.2e9, missed=(2,))
+    assert probe.mean_hz() == pytest.approx(1.2e9)
+
+
+def test_nothing_read_is_no_clock(probe):
+    assert probe.mean_hz() is None
+
+
+def event_timer(monkeypatch, elapsed_ms, times_out=False):
+    log = []
+    fake = SimpleNamespace(
+        cuEventRecord=lambda event, stream: log.append(event) or (0,),
+        cuStreamSynchronize=lambda stream: log.append("wait") or (0,),
+        cuEventElapsedTime=lambda start, stop: (0, elapsed_ms),
+    )
+    monkeypatch.setattr(driver, "cuda", lambda: fake)
+    timer = object.__new__(timers.EventTimer)
+    timer._stream, timer._start, timer._stop = None, "start", "stop"
+    gate = object.__new__(timers._Gate)
+    gate._words = [0, 0]
+
+    def launch():
+        log.append("gate")
+        gate._words[1] = int(times_out)
+
+    gate.launch = launch
+    timer._gate = gate
+    timer._clock = SimpleNamespace(read=lambda which: log.append(which), mean_hz=lambda: 1.4e9)
+    return timer, gate, log
+
+
+def test_work_is_queued_between_events_behind_the_closed_gate(monkeypatch):
+    timer, gate, log = event_timer(monkeypatch, 3.0)
+    opened = []
+
+    def call():
+        log.append("call")
+        opened.append(gate._words[0])
+
+    timing = timer.time(call, 3, before=lambda: log.append("flush"))
+    assert log == ["flush", "gate", 0, "start", "call", "call", "call", "stop", 1, "wait"]
+    assert opened == [0, 0, 0]
+    assert gate._words[0] == 1
+    assert timing.seconds == pytest.approx(1e-3)
+    assert timing.sm_clock_hz == 1.4e9
+
+
+def test_the_gate_opens_though_the_call_raises(monkeypatch):
+    timer, gate, _ = event_timer(monkeypatch, 1.0)
+
+    def call():
+        raise RuntimeError("launch failed")
+
+    with pytest.raises(RuntimeError):
+        timer.time(call, 1)
+    assert gate._words[0] == 1
+
+
+def test_a_gate_that_timed_out_has_no_time(monkeypatch):
+    timer, _, _ = event_timer(monkeypatch, 1.0, times_out=True)
+    assert math.isnan(timer.time(lambda: None, 1).seconds)
+
+
+def test_the_host_timer_divides_by_repeats_and_leaves_the_flush_out(monkeypatch):
+    clock = iter([10.0, 16.0])
+    monkeypatch.setattr(timers.time, "perf_counter", lambda: next(clock))
+    calls = []
+    timing = timers.HostTimer().time(lambda: calls.append(1), 3, lambda: calls.append(0))
+    assert calls == [0, 1, 1, 1]
+    assert timing.seconds == 2.0

@@ -8,17 +8,7 @@ from typing import Any
 from pymicro import calls
 from pymicro.backends.base import Call, Place, Prepared, import_library, missing, require
 from pymicro.benchmark import Case
-
-_TORCH_NAMES = {
-    "fp64": "float64",
-    "fp32": "float32",
-    "tf32": "float32",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "fp8_e4m3": "float8_e4m3fn",
-    "int8": "int8",
-    "int32": "int32",
-}
+from pymicro.dtypes import DTYPES
 
 
 class TorchBackend:
@@ -51,10 +41,8 @@ class TorchBackend:
         require(_why_not_gemm(case, place))
         if place.kind == "cpu":
             torch.set_num_threads(case.params["threads"])
-        output = "bf16" if case.dtype == "fp8_e4m3" else case.dtype
-        output = "int32" if case.dtype == "int8" else output
         a, b = (as_tensor(torch, arrays[x], case.dtype, place) for x in "ab")
-        c = as_tensor(torch, arrays["c"], output, place)
+        c = as_tensor(torch, arrays["c"], DTYPES[case.dtype].output, place)
         b = b.t() if case.params["layout"] == "nt" else b
         product = _PRODUCTS.get(case.dtype, _matmul)(torch, a, b, c)
         previous = torch.get_float32_matmul_precision()
@@ -66,6 +54,11 @@ class TorchBackend:
             product()
 
         notes = {"torch": torch.__version__, "float32_matmul_precision": precision}
+        if place.kind == "cuda":
+            flags = torch.backends.cuda.matmul
+            for name in ("fp16", "bf16"):
+                flag = f"allow_{name}_reduced_precision_reduction"
+                notes[flag] = getattr(flags, flag, None)
         return Prepared(call, notes, lambda: torch.set_float32_matmul_precision(previous))
 
 
@@ -93,7 +86,7 @@ def _prepare_launch(torch: Any, case: Case, place: Place, arrays: Mapping[str, A
 
 def as_tensor(torch: Any, array: Any, dtype: str, place: Place) -> Any:
     """A tensor over the same memory, of the true torch dtype."""
-    wanted = getattr(torch, _TORCH_NAMES[dtype])
+    wanted = getattr(torch, DTYPES[dtype].torch_name)
     if place.kind == "cpu":
         raw = torch.from_numpy(array.view("int16") if array.dtype == "uint16" else array)
     else:
@@ -133,8 +126,6 @@ _PRODUCTS: dict[str, Callable[..., Call]] = {"int8": _int8, "fp8_e4m3": _fp8}
 def _why_not_gemm(case: Case, place: Place) -> str | None:
     m, n, k, layout = (case.params[x] for x in ("m", "n", "k", "layout"))
     if place.kind == "cpu":
-        if case.dtype in ("tf32", "fp8_e4m3"):
-            return f"torch has no {case.dtype} product on a CPU."
         return None
     if case.dtype == "fp8_e4m3":
         if place.capability is not None and place.capability < (8, 9):

@@ -124,8 +124,9 @@ def against_vendor(row: Row) -> str:
     if row.verdict is None or row.vendor is None or row.vendor is row.result:
         return "yardstick" if row.vendor is row.result and row.verdict else ""
     ours, theirs = (x.details.get("block_means_s") for x in (row.result, row.vendor))
-    if ours and theirs and len(ours) == len(theirs):
-        ratio, low, high = stats.paired_ratio(ours, theirs)
+    pairs = [(a, b) for a, b in zip(ours or (), theirs or (), strict=False) if a and b]
+    if pairs:
+        ratio, low, high = stats.paired_ratio(*map(list, zip(*pairs, strict=True)))
         return f"{ratio:.3f} ({low:.3f}-{high:.3f})"
     a, b = (x.burst_s or x.times_s for x in (row.result, row.vendor))
     return f"{stats.median(b) / stats.median(a):.2f}" if a and b else ""

@@ -93,7 +93,7 @@ BENCHMARK = Benchmark(
             "choice",
             "generation whose kernel the cuda backend uses (auto: the newest that fits)",
             default="auto",
-            choices=("auto", "simt", "sm61", "sm70", "sm75", "sm80", "sm89", "sm90", "sm120"),
+            choices=("auto", "simt", "sm61", "sm70", "sm75", "sm80", "sm89", "sm90"),
             only="cuda",
         ),
     ),

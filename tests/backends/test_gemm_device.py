@@ -1,7 +1,10 @@
 """Every CUDA kernel that the GPU here can run, against the reference; skipped where there is none.
 
-Run on a card to fill the `ran_on` of its rows: pytest tests/backends/test_gemm_device.py
+Run on a card to fill the `ran_on` of its rows; one thread of BLAS a process, else they fight:
+OPENBLAS_NUM_THREADS=1 pytest -n 8 -v tests/backends/test_gemm_device.py
 """
+
+from functools import cache
 
 import numpy as np
 import pytest
@@ -35,14 +38,23 @@ def place() -> Place:
     return Place("cuda", 0, gpu.capability, gpu.attribute("MULTIPROCESSOR_COUNT"))
 
 
-def check(row, kernel, shape, layout, place, seed) -> bool:
+@cache
+def problem(name, layout, shape):
+    """Operands, fresh in each run, and their product; drawn once for all rows of a format."""
+    m, n, k = shape
+    dtype, seed = DTYPES[name], int(np.random.default_rng().integers(2**31))
+    a = draw((m, k), dtype, "normal", seed)
+    b = draw((n, k) if layout == "nt" else (k, n), dtype, "normal", seed + 1)
+    return a, b, GemmReference(dtype, layout, a, b)
+
+
+def check(row, kernel, shape, layout, place) -> bool:
     """Whether the row served the shape; raises WrongResult if it did so wrongly."""
     if gemm.refusal(row, shape, layout) is not None:
         return False
-    m, n, k = shape
+    m, n, _ = shape
     dtype = DTYPES[row.dtype]
-    a = draw((m, k), dtype, "normal", seed)
-    b = draw((n, k) if layout == "nt" else (k, n), dtype, "normal", seed + 1)
+    a, b, reference = problem(row.dtype, layout, shape)
     buffers = [driver.Buffer(x.shape, x.dtype.str) for x in (a, b)]
     c = driver.Buffer((m, n), DTYPES[dtype.output].storage)
     try:
@@ -54,7 +66,7 @@ def check(row, kernel, shape, layout, place, seed) -> bool:
         driver.check(driver.cuda().cuCtxSynchronize())
         call()
         call()  # What a kernel leaves behind for itself must be as it was before the first call.
-        GemmReference(dtype, layout, a, b).check(c.download())
+        reference.check(c.download())
         return True
     finally:
         for buffer in (*buffers, c):
@@ -81,4 +93,4 @@ def test_more_than_two_to_the_31_elements(place):
     row = gemm_portable.choose(*shape, "fp16", "nt", place.capability)
     if place.capability == (9, 0):
         row = gemm_sm90.choose(*shape, "fp16", place.sm_count)
-    assert check(row, gemm.load(row, place), shape, "nt", place, 3)
+    assert check(row, gemm.load(row, place), shape, "nt", place)
