@@ -1,6 +1,7 @@
 """Copies between host and device against a driver that copies inside the host's memory."""
 
 import ctypes
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -112,6 +113,8 @@ def use(monkeypatch):
     def use(**changes):
         fake = FakeDriver(**changes)
         monkeypatch.setattr(driver, "cuda", lambda: fake)
+        gpu = SimpleNamespace(pci_bus_id="ffff:01:00.0")
+        monkeypatch.setattr(driver, "open_gpu", lambda index: gpu)
         monkeypatch.setattr(transfer.driver.Kernel, "load", staticmethod(FakeKernel.load))
         monkeypatch.setattr(transfer.compiler, "compile_cubin", lambda *wanted: b"")
         monkeypatch.setattr(host_memory.pinned, "limits", lambda: pinned.Limits(None, 65536))

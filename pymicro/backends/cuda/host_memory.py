@@ -26,7 +26,7 @@ class HostMemory:
 
         self._free: Callable[[], Any] = lambda: None
         if kind == "pageable":
-            self.words = np.zeros(nbytes // 4, np.int32)
+            self.words = np.full(nbytes // 4, -1, np.int32)  # Touched, and so placed, here.
             self.address, self.device = self.words.ctypes.data, 0
             return
         take = _register if kind == "registered" else _allocate(kind)
@@ -63,7 +63,7 @@ def _register(nbytes: int) -> Memory:
     """Ordinary memory from a page's start on, touched, then pinned."""
     import numpy as np
 
-    raw = np.zeros(nbytes + _PAGE_BYTES, np.uint8)
+    raw = np.full(nbytes + _PAGE_BYTES, 255, np.uint8)
     address = -(-raw.ctypes.data // _PAGE_BYTES) * _PAGE_BYTES
     _pinned(driver.cuda().cuMemHostRegister(address, nbytes, _REGISTER_MAPPED))
 

@@ -9,6 +9,7 @@ from typing import Any
 from pymicro import compiler, driver
 from pymicro.backends.base import Call, Place, Prepared
 from pymicro.backends.cuda.host_memory import HostMemory
+from pymicro.backends.cuda.near import near
 from pymicro.benchmark import Case
 from pymicro.errors import Unavailable, WrongResult
 
@@ -28,22 +29,25 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
         WrongResult: what arrived at the host differs.
     """
     path, size = case.params["path"], case.params["size"]
-    notes = {"ran_on": [], "host_memory": case.params["host"]}
+    notes: dict[str, Any] = {"ran_on": [], "host_memory": case.params["host"]}
     a, c = arrays["a"], arrays["c"]
     copy = _sm(place, size) if case.variant == "sm" else _engine(place, case, size)
     if path == "d2d":
         return Prepared(copy("d2d", c.ptr, a.ptr), notes)
-    hosts = [HostMemory(case.params["host"], size)]
-    closing: list[Call] = [hosts[0].free]
+    hosts: list[HostMemory] = []
+    closing: list[Call] = []
     try:
+        with near(driver.open_gpu(place.index).pci_bus_id) as node:
+            for _ in range(2 if path == "both" else 1):
+                hosts.append(HostMemory(case.params["host"], size))
+                closing.append(hosts[-1].free)
+            notes["host_numa_node"] = node
         if path == "both":
-            hosts.append(HostMemory(case.params["host"], size))
-            closing.append(hosts[1].free)
             call, close = _both(place, copy, hosts, a.ptr, c.ptr)
             closing.insert(0, close)
         else:
-            near = hosts[0].device if case.variant == "sm" else hosts[0].address
-            ends = (c.ptr, near) if path == "h2d" else (near, a.ptr)
+            there = hosts[0].device if case.variant == "sm" else hosts[0].address
+            ends = (c.ptr, there) if path == "h2d" else (there, a.ptr)
             call = copy(path, *ends)
         words = a.download()
         hosts[0].words[:] = words
