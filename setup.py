@@ -22,7 +22,8 @@ native = Pybind11Extension(
     depends=sorted(glob("csrc/*.hpp") + glob("csrc/*.inc")),
     cxx_std=20,
     extra_compile_args=FLAGS,
-    extra_link_args=[] if sys.platform == "win32" else ["-pthread"],
+    # -ldl: where the C library is older than 2.34, dlopen is a library of its own.
+    extra_link_args=[] if sys.platform == "win32" else ["-pthread", "-ldl"],
     optional=True,
 )
 

@@ -119,6 +119,7 @@ py::dict features_dict() {
 }  // namespace
 
 void register_memory(py::module_& module);  // memory_bindings.cpp
+void register_launch(py::module_& module);  // launch_bindings.cpp
 
 PYBIND11_MODULE(_native, module) {
     using namespace py::literals;
@@ -140,6 +141,7 @@ PYBIND11_MODULE(_native, module) {
                "Runs one of peak_probes() on all threads; (flop, seconds), integer operations "
                "counted as flop. Raises ValueError if it cannot run here.");
     register_memory(module);
+    register_launch(module);
 }
 
 }  // namespace pymicro

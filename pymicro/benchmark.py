@@ -58,6 +58,18 @@ class Case:
     params: Params = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Clock:
+    """Which clock times a case. `device`: what the work takes there, without the host's speed.
+    `host`: what asking for it costs the host; on a CPU the two are one.
+
+    `requests` is how much one call puts into a device's queue, which is bounded.
+    """
+
+    side: Literal["device", "host"] = "device"
+    requests: int = 1
+
+
 class Reference(Protocol):
     """The expected answer of a case, made once for all backends."""
 
@@ -78,6 +90,8 @@ class Benchmark:
         kernels: column titles and rows of a list of our own kernels, for `--list`.
         defaults: parameter values that suit a device, given its kind and its peak for the dtype.
         tunable: whether `--tune` may search among our CUDA kernels; see `tuning`.
+        clock: which clock times a point.
+        applies: whether a variant has anything to do with a point; else it is not planned.
     """
 
     name: str
@@ -92,5 +106,7 @@ class Benchmark:
     reference: Callable[[str, Params, dict[str, Any]], Reference]
     defaults: Callable[[str, float | None], Params]
     examples: tuple[str, ...] = ()
+    clock: Callable[[Params], Clock] = lambda params: Clock()
+    applies: Callable[[str, Params], bool] = lambda variant, params: True
     kernels: Callable[[], tuple[tuple[str, ...], list[tuple[str, ...]]]] | None = None
     tunable: bool = False

@@ -83,7 +83,8 @@ def cases(
         for name in backend_names:
             backend = backends.backend(name)
             variants, _ = offered(backend, benchmark.name, dtype, bench.place)
-            found += [Case(benchmark.name, name, v, dtype, point) for v in variants or ("",)]
+            chosen = [v for v in variants if benchmark.applies(v, point)] if variants else [""]
+            found += [Case(benchmark.name, name, v, dtype, point) for v in chosen]
     return found
 
 
@@ -116,7 +117,7 @@ def run(
                     lost = f"{case.backend} {case.variant} left the GPU's context unusable."
             in_time = context.bench.timer.now() < deadline_s
             if lost is None and in_time and not context.interrupted():
-                yield from _sustained(_chosen(ready, options), context, share_s)
+                yield from _sustained(benchmark, _chosen(ready, options), context, share_s)
     with contextlib.suppress(PymicroError):  # A context that died frees nothing.
         context.bench.release()
 
@@ -139,25 +140,27 @@ def _skipped(
 def _first_look(
     benchmark: Benchmark, case: Case, options: Options, context: Context, share_s: float
 ) -> _Measured:
-    """Prepare, check, and sample: ordinary samples on a CPU, a burst on a GPU."""
+    """Prepare, check, and sample: a burst on a GPU, ordinary samples where the host is timed."""
     blank = _blank(benchmark, case, options, context)
     prepared = Prepared(lambda: None)
     try:
         problem = _problem(benchmark, case, options, context)
-        timer = context.bench.timer
+        clock = benchmark.clock(case.params)
+        timer = context.bench.clock(clock)
         began_s = timer.now()
         prepared = backends.backend(case.backend).prepare(case, context.bench.place, problem.arrays)
         first = {"prepare_s": timer.now() - began_s}
         check = _checked(prepared, problem, context)
         blank = replace(
             blank,
+            timer=timer.name,
             verified=Verified(**vars(check)),
             details={**blank.details, **first, **prepared.notes},
         )
         blank = _told_cache(blank, options)
         before = context.bench.flush() if blank.cache == "cold" else None
         with _undisturbed():
-            if context.bench.place.kind == "cpu":
+            if context.bench.place.kind == "cpu" or clock.side == "host":
                 plan = Plan(budget_s=max(share_s, 0.3))
                 samples = sampling.sustained(
                     timer, [prepared.call], plan, before, context.interrupted
@@ -256,7 +259,9 @@ def _tagged(call: Call, who: int) -> Call:
     return tagged
 
 
-def _sustained(chosen: Sequence[_Measured], context: Context, share_s: float) -> Iterator[Result]:
+def _sustained(
+    benchmark: Benchmark, chosen: Sequence[_Measured], context: Context, share_s: float
+) -> Iterator[Result]:
     """Sustained samples, the chosen taking turns; 25 ms batches keep the device busy.
 
     If one raises, it alone has failed; the others keep the bursts that they have.
@@ -268,11 +273,10 @@ def _sustained(chosen: Sequence[_Measured], context: Context, share_s: float) ->
     before = context.bench.flush() if chosen[0].result.cache == "cold" else None
     plan = Plan(min_seconds=1.0, budget_s=max(2.5, share_s), batch_s=0.025, block_s=0.25)
     calls = [_tagged(m.prepared.call, who) for who, m in enumerate(chosen)]
+    timer = context.bench.clock(benchmark.clock(chosen[0].case.params))
     try:
         with _undisturbed():
-            tracks = sampling.sustained(
-                context.bench.timer, calls, plan, before, context.interrupted
-            )
+            tracks = sampling.sustained(timer, calls, plan, before, context.interrupted)
     except _CallFailed as failed:
         cause = failed.__cause__
         assert isinstance(cause, Exception)

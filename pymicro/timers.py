@@ -8,6 +8,7 @@ speed stays out.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import math
 import time
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pymicro import compiler, driver
+from pymicro.errors import Unavailable
 
 Call = Callable[[], None]
 
@@ -75,6 +77,40 @@ class HostTimer:
         time.sleep(seconds)
 
 
+class RequestTimer(HostTimer):
+    """The host's clock around calls that only ask a device for something.
+
+    It first waits until the device has nothing left to do, and asks for less than the queue
+    holds: a full queue would make the host wait for the device, which is another figure.
+    """
+
+    name = "host, requests"
+
+    def __init__(self, settle: Call, requests: int = 1) -> None:
+        """`settle` waits for the device; `requests` is how many one call makes."""
+        self._settle = settle
+        self.max_repeats = most_repeats(requests)
+
+    def time(self, call: Call, repeats: int, before: Call | None = None) -> Timing:
+        if before is not None:
+            before()
+        self._settle()
+        return super().time(call, repeats)
+
+
+def most_repeats(requests: int) -> int:
+    """How many calls of so many requests fit the driver's queue.
+
+    Raises:
+        Unavailable: not even one does.
+    """
+    if requests > MAX_QUEUED_CALLS:
+        raise Unavailable(
+            f"{requests} requests in a row may fill the driver's queue; {MAX_QUEUED_CALLS} do not."
+        )
+    return MAX_QUEUED_CALLS // requests
+
+
 class EventTimer:
     """CUDA events on one stream, behind a gate, with the SM clock read on the device."""
 
@@ -87,6 +123,16 @@ class EventTimer:
         self._gate = _Gate(gpu, stream)
         self._clock = _ClockProbe(gpu, stream)
         self._load()
+
+    def for_requests(self, requests: int) -> EventTimer:
+        """The same clock for calls that each queue so much.
+
+        Raises:
+            Unavailable: one call alone is more than the queue holds.
+        """
+        other = copy.copy(self)
+        other.max_repeats = most_repeats(requests)
+        return other
 
     def _load(self) -> None:
         """Launch every kernel of ours once: loading one lazily behind the closed gate may hang."""

@@ -16,10 +16,10 @@ from typing import Any
 
 from pymicro import driver
 from pymicro.backends.base import Place
-from pymicro.benchmark import Benchmark, Case, Operand, Reference
+from pymicro.benchmark import Benchmark, Case, Clock, Operand, Reference
 from pymicro.dtypes import DTYPES
 from pymicro.errors import PymicroError, Unavailable
-from pymicro.timers import EventTimer, HostTimer, Timer
+from pymicro.timers import EventTimer, HostTimer, RequestTimer, Timer
 from pymicro.units import binary_bytes
 
 # Left free beside the operands: a library's workspace, the context, other people's surprises.
@@ -70,6 +70,19 @@ class Workbench:
         self._problem: Problem | None = None
         self._flush: Callable[[], None] | None = None
         self._refused: tuple[Any, Unavailable] | None = None
+
+    def clock(self, wanted: Clock) -> Timer:
+        """The timer for a case; a CPU has one for all.
+
+        Raises:
+            Unavailable: one call asks for more than the device's queue holds.
+        """
+        timer = self.timer
+        if not isinstance(timer, EventTimer):
+            return timer
+        if wanted.side == "host":
+            return RequestTimer(self.synchronise, wanted.requests)
+        return timer if wanted.requests == 1 else timer.for_requests(wanted.requests)
 
     def problem(self, benchmark: Benchmark, case: Case, fill: str, seed: int) -> Problem:
         """The operands of a case, drawn anew only if the last case had others.

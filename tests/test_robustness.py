@@ -209,6 +209,9 @@ class FakeGpuBench:
 
     def synchronise(self): ...
 
+    def clock(self, wanted):
+        return self.timer
+
     def flush(self):
         return lambda: self.flushed.append(1)
 

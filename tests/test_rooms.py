@@ -12,8 +12,18 @@ from pymicro.cli import cli
 ROOT = Path(__file__).parents[1] / "pymicro"
 FLOORS = (
     {"errors"},
-    {"units", "chains", "dtypes", "driver", "compiler", "nvml", "streams"},
-    {"benchmark", "devices", "operands", "software", "stats", "telemetry", "timers", "workloads"},
+    {"units", "calls", "chains", "dtypes", "driver", "compiler", "nvml", "streams"},
+    {
+        "benchmark",
+        "devices",
+        "operands",
+        "pinned",
+        "software",
+        "stats",
+        "telemetry",
+        "timers",
+        "workloads",
+    },
     {"backends", "environment", "results", "sampling", "verify"},
     {"probes"},
     {"analysis", "suite", "workbench"},

@@ -8,7 +8,7 @@ import pytest
 from fakes import ScriptedTimer
 
 from pymicro import backends, run
-from pymicro.backends.base import Prepared
+from pymicro.backends.base import Place, Prepared
 from pymicro.benchmark import Case
 from pymicro.errors import PymicroError, Unavailable
 from pymicro.suite import benchmark
@@ -189,3 +189,45 @@ def test_cold_runs_flush_the_cache_on_a_cpu_too(bench, monkeypatch):
     (result,) = results(bench, ["torch"], options=run.Options(cache="cold"))
     assert result.cache == "cold"
     assert len(flushed) >= len(result.times_s)
+
+
+class _Requests:
+    """A GPU's workbench whose two clocks tell which of them was asked."""
+
+    def __init__(self):
+        self.place, self.timer = Place("cuda", capability=(9, 0)), ScriptedTimer(lambda i: 1e-3)
+        self.wanted = []
+        self._problem = Workbench("cpu").problem
+
+    def clock(self, wanted):
+        self.wanted.append(wanted)
+        timer = ScriptedTimer(lambda i: 2e-3)
+        timer.name = wanted.side
+        return timer
+
+    def problem(self, *given):
+        return self._problem(*given)
+
+    def synchronise(self): ...
+
+    def release(self): ...
+
+    def is_alive(self):
+        return True
+
+
+@pytest.mark.parametrize("side", ["host", "device"])
+def test_a_case_is_timed_on_the_side_it_asks_for(side, monkeypatch):
+    launch, bench = benchmark("launch"), _Requests()
+    backend = backends.backend("cuda")
+    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
+    monkeypatch.setattr(backend, "prepare", lambda *_: Prepared(lambda: None), raising=False)
+    case = Case("launch", "cuda", "cpp", "int32", {"call": "args0", "side": side, "calls": 100})
+    found = list(run.run(launch, [case], run.Options(), context(bench)))
+    assert all(r.outcome == "ok" for r in found), found[0].reason
+    assert {w.side for w in bench.wanted} == {side}
+    assert {w.requests for w in bench.wanted} == {100}
+    assert {r.timer for r in found} == {side}
+    # What the host pays is no burst of the device and is sampled once.
+    assert [bool(r.burst_s) for r in found] == ([False] if side == "host" else [True, True])
+    assert found[-1].times_s

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from ..stream import ROLES, SCALAR, SUMS, operands
-from .launch import bound
+from .binding import bound
 
 WARPS = 8
 BLOCK_BYTES = 32768  # Of each array: 128 bytes a thread in flight.

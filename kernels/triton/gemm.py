@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from .launch import bound
+from .binding import bound
 
 GROUP_M = 8  # Tile rows that run side by side, so that their panel of A stays in L2.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pymicro import calls
 from pymicro.backends.base import Place, Prepared, require
 from pymicro.benchmark import Case
 from pymicro.errors import Unavailable
@@ -30,6 +32,7 @@ class NativeBackend:
             "gemm": ("packed",),
             "bandwidth": ("ordinary", "nontemporal"),
             "latency": ("chase",),
+            "launch": calls.variants_of(self.name, "cpu"),
         }
         return own.get(benchmark, ())
 
@@ -40,6 +43,8 @@ class NativeBackend:
             return _stream(_native, case, arrays)
         if case.benchmark == "latency":
             return _chase(_native, case, arrays)
+        if case.benchmark == "launch":
+            return _call(_native, case, arrays)
         paths = _native.gemm_paths(case.dtype)
         require(None if paths else f"native has no {case.dtype} product on a CPU.")
         a, b, c = arrays["a"], arrays["b"], arrays["c"]
@@ -86,6 +91,33 @@ def _chase(native: Any, case: Case, arrays: Mapping[str, Any]) -> Prepared:
         out[2] = chain.walk(steps)
 
     return Prepared(call, {"huge_page_bytes": chain.huge_bytes(), "pinned": True})
+
+
+def _nothing() -> None:
+    pass
+
+
+def _call(native: Any, case: Case, arrays: Mapping[str, Any]) -> Prepared:
+    """A function that does next to nothing, called from Python; see `csrc/launch.hpp`."""
+    asked, count, variant = case.params["call"], case.params["calls"], case.variant
+    a, c = arrays["a"], arrays["c"]
+    if variant == "python":
+        call = calls.repeated(_nothing, count)
+    elif variant == "pybind11":
+        function = getattr(native, asked.replace("args", "call"))
+        call = calls.repeated(function, count, *calls.arguments(asked, c, a))
+    else:
+        given = calls.arguments(asked, c.ctypes.data, a.ctypes.data)
+        call = calls.repeated(_c_function(native.__file__, asked), count, *given)
+    return Prepared(call, calls.notes("native", variant, "cpu"))
+
+
+def _c_function(library: str, asked: str) -> Any:
+    inputs, numbers = calls.LAUNCHES[asked]
+    function = getattr(ctypes.CDLL(library), f"pymicro_{asked}")
+    pointers = [ctypes.c_void_p] * (inputs + 1) if inputs else []
+    function.argtypes, function.restype = [*pointers, *[ctypes.c_int32] * numbers], None
+    return function
 
 
 def _why_no_module() -> str:

@@ -11,7 +11,7 @@ from pymicro.backends.scripted import ScriptedBackend
 from pymicro.benchmark import Case
 from pymicro.errors import Unavailable
 
-_CPU_VARIANTS = ("parallel",)
+_CPU_VARIANTS = ("parallel", "njit")
 
 
 class NumbaBackend(ScriptedBackend):
@@ -36,7 +36,8 @@ class NumbaBackend(ScriptedBackend):
 
     def prepare(self, case: Case, place: Place, arrays: Any) -> Prepared:
         if place.kind == "cpu":
-            import_library("numba").set_num_threads(case.params["threads"])
+            if "threads" in case.params:
+                import_library("numba").set_num_threads(case.params["threads"])
             return super().prepare(case, place, arrays)
         try:
             with warnings.catch_warnings():

@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from pymicro import streams
+from pymicro import calls, streams
 from pymicro.backends.base import Call, Place, Prepared, require
 from pymicro.benchmark import Case
 from pymicro.dtypes import DTYPES
@@ -54,7 +54,9 @@ class ScriptedBackend(ABC):
             call = _SEAMS[case.benchmark](kernels, case, place, wrap)
         except ValueError as error:
             raise Unavailable(str(error)) from error
-        return Prepared(call, self.notes())
+        is_launch = case.benchmark == "launch"
+        told = calls.notes(self.name, case.variant, place.kind) if is_launch else {}
+        return Prepared(call, self.notes() | told)
 
 
 def _gemm(kernels: Any, case: Case, place: Place, wrap: Callable[[str, str], Any]) -> Call:
@@ -90,5 +92,17 @@ def _bandwidth(kernels: Any, case: Case, place: Place, wrap: Callable[[str, str]
     return several
 
 
+def _launch(kernels: Any, case: Case, place: Place, wrap: Callable[[str, str], Any]) -> Call:
+    """A kernel file says what is called and with what; how often is decided here."""
+    asked = case.params["call"]
+    given = calls.arguments(asked, wrap("c", "int32"), wrap("a", "int32"))
+    function, own = kernels.VARIANTS[case.variant](asked, given)
+    return calls.repeated(function, case.params["calls"], *own)
+
+
 # How the kernel files of a benchmark are called.
-_SEAMS: dict[str, Callable[..., Call]] = {"gemm": _gemm, "bandwidth": _bandwidth}
+_SEAMS: dict[str, Callable[..., Call]] = {
+    "gemm": _gemm,
+    "bandwidth": _bandwidth,
+    "launch": _launch,
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pymicro import calls
 from pymicro.backends.base import Call, Place, Prepared, import_library, missing, require
 from pymicro.benchmark import Case
 from pymicro.dtypes import DTYPES
@@ -27,12 +28,16 @@ class TorchBackend:
         return None
 
     def variants(self, benchmark: str, dtype: str, place: Place) -> tuple[str, ...]:
-        return {"gemm": ("matmul",), "bandwidth": ("stream",)}.get(benchmark, ())
+        launches = calls.variants_of(self.name, place.kind)
+        own = {"gemm": ("matmul",), "bandwidth": ("stream",), "launch": launches}
+        return own.get(benchmark, ())
 
     def prepare(self, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
         torch = import_library("torch")
         if case.benchmark == "bandwidth":
             return _prepare_stream(torch, case, place, arrays)
+        if case.benchmark == "launch":
+            return _prepare_launch(torch, case, place, arrays)
         require(_why_not_gemm(case, place))
         if place.kind == "cpu":
             torch.set_num_threads(case.params["threads"])
@@ -68,6 +73,15 @@ def _prepare_stream(torch: Any, case: Case, place: Place, arrays: Mapping[str, A
     formats = {name: sums if name == "c" else case.dtype for name in arrays}
     tensors = {n: as_tensor(torch, array, formats[n], place) for n, array in arrays.items()}
     return Prepared(torch_memory.bind(torch, case, tensors), {"torch": torch.__version__})
+
+
+def _prepare_launch(torch: Any, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
+    from pymicro.backends import torch_launch
+
+    a, c = (as_tensor(torch, arrays[name], "int32", place) for name in "ac")
+    call = torch_launch.bind(torch, case, a, c)
+    notes = calls.notes("torch", case.variant, place.kind)
+    return Prepared(call, {"torch": torch.__version__} | notes)
 
 
 def as_tensor(torch: Any, array: Any, dtype: str, place: Place) -> Any:

@@ -12,6 +12,7 @@ import click
 from pymicro.benchmark import Benchmark
 from pymicro.cli import options, words
 from pymicro.cli.options import Common
+from pymicro.errors import Unavailable
 
 
 def command(benchmark: Benchmark) -> click.Command:
@@ -74,6 +75,8 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
             defaults = session.defaults(benchmark, dtype)
             points = words.points(benchmark, given, device.kind, defaults)
             planned += run.cases(benchmark, session.bench, backends, (dtype,), points)
+        if not planned:
+            raise Unavailable("none of these backends does this on this device.")
         budget_s = common.budget or run.BUDGET_S * run.problems(planned)
         chosen = run.Options(common.fill, common.seed, common.sustained, budget_s, common.cache)
         if common.tune:
@@ -84,7 +87,7 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
             for result in run.run(benchmark, planned, chosen, context):
                 session.keep(result)
                 results.append(result)
-        _show(latest(results), common, session.headline())
+        _show(benchmark, latest(results), common, session.headline())
     return 130 if interrupted() else _exit_code(results)
 
 
@@ -95,15 +98,17 @@ def _tune(benchmark: Benchmark, planned: Sequence[Any], common: Common, bench: A
         click.echo(line, err=True)
 
 
-def _show(results: Sequence[Any], common: Common, headline: str) -> None:
+def _show(benchmark: Benchmark, results: Sequence[Any], common: Common, headline: str) -> None:
     from pymicro import report
+    from pymicro.analysis.after import findings
 
+    found = findings(benchmark.name, results)
     if common.format == "table":
         from pymicro.report import table
 
-        table.show(results, (), heading=headline)
+        table.show(results, found, heading=headline)
     else:
-        click.echo(report.render(results, (), common.format), nl=False)
+        click.echo(report.render(results, found, common.format), nl=False)
 
 
 def _exit_code(results: Sequence[Any]) -> int:

@@ -82,8 +82,14 @@ def _size(result: Result) -> str:
 
 
 # Parameters of memory benchmarks that tell rows apart, and their ordinary values.
-_SAID = ("op", "size", "level", "access", "where", "step", "pages")
-_UNSAID = (("level", "memory"), ("access", "sequential"), ("where", "memory"), ("step", "load"))
+_SAID = ("op", "size", "level", "access", "where", "step", "pages", "call", "side", "path", "host")
+_UNSAID = (
+    ("level", "memory"),
+    ("access", "sequential"),
+    ("where", "memory"),
+    ("step", "load"),
+    ("side", "host"),
+)
 
 
 def _word(name: str, value: Any) -> str:

@@ -141,3 +141,28 @@ def test_interrupt_keeps_what_is_done(tmp_path):
     assert process.returncode in (0, 130), err
     assert json.loads(out)["results"]
     assert "Traceback" not in err
+
+
+LAUNCH = ("launch", "--device", "cpu", "--no-store", "--budget", "0.5")
+
+
+def test_launch_shows_rows_and_findings(pymicro):
+    done = pymicro(*LAUNCH, "--call", "args0,args3")
+    assert done.returncode == 0, done.stderr
+    assert "args3" in done.stdout
+    assert "a tenth of its time to the call" in done.stdout
+
+
+def test_a_call_that_nothing_here_makes_is_one_sentence(pymicro):
+    done = pymicro(*LAUNCH, "--call", "record", "--backend", "torch,numba")
+    assert done.returncode == 3
+    assert "none of these backends" in done.stderr
+    assert pymicro(*LAUNCH, "--side", "device").returncode == 2
+
+
+def test_transfer_without_a_gpu_is_skipped_and_says_so(pymicro):
+    done = pymicro("transfer", "--device", "cpu", "--no-store", "--size", "4KiB")
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "for GPUs only" in done.stdout
+    assert pymicro("transfer", "--device", "cpu", "--path", "h2d").returncode == 2

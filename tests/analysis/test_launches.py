@@ -1,0 +1,100 @@
+"""Launches a second and the smallest kernel that keeps a device busy: numbers in, numbers out."""
+
+import pytest
+from fakes import H200, gemm_result
+
+from pymicro.analysis import after, launches
+
+
+def result(
+    host_s=8e-6,
+    side="host",
+    call="args3",
+    kind="cuda",
+    count=100,
+    times=None,
+    bus=4.8e12,
+    **changes,
+):
+    device = (H200 | {"memory_bytes_per_s": bus}) if kind == "cuda" else {"kind": "cpu"}
+    params = {"call": call, "calls": count} | ({"side": side} if kind == "cuda" else {})
+    fields = {
+        "benchmark": "launch", "backend": "torch", "variant": "op", "dtype": "int32", "flop": 0,
+        "bytes": 0, "steps": count, "params": params,
+        "times_s": tuple(times or [host_s * count] * 20),
+    }  # fmt: skip
+    return gemm_result(host_s, device, **(fields | changes))
+
+
+def test_a_layer_feeds_what_its_calls_leave_room_for():
+    (feed,) = launches.feeds([result(8e-6)])
+    assert feed.launches_per_s == pytest.approx(125_000)
+    assert feed.smallest_kernel_s == pytest.approx(8e-6)
+    assert (feed.device_s, feed.waits_for) == (None, "host")
+
+
+@pytest.mark.parametrize(
+    ("host_s", "device_s", "smallest", "pace"),
+    [(8e-6, 2e-6, 8e-6, "host"), (0.2e-6, 1.8e-6, 1.8e-6, "device")],
+)
+def test_the_slower_side_sets_the_smallest_kernel(host_s, device_s, smallest, pace):
+    (feed,) = launches.feeds([result(host_s), result(device_s, "device")])
+    assert feed.smallest_kernel_s == pytest.approx(smallest)
+    assert feed.waits_for == pace
+
+
+def test_sides_join_by_layer_and_arguments_only():
+    other = result(2e-6, "device", "args16")
+    another = result(3e-6, "device", variant="module")
+    (feed,) = launches.feeds([other, result(8e-6), another])
+    assert feed.device_s is None
+
+
+def test_what_is_no_launch_or_not_ok_feeds_nothing():
+    failed = result(outcome="failed", reason="x", times_s=())
+    assert launches.feeds([result(call="record"), failed, gemm_result()]) == []
+    assert launches.findings([gemm_result(), failed]) == []
+
+
+def test_findings_on_a_gpu_say_how_much_work_a_launch_wants():
+    (said,) = launches.findings([result(8e-6), result(2e-6, "device")])
+    assert said.seen == (
+        "torch op args3: this host feeds 125,000 launches a second; back to back it starts one "
+        "every 2.00 µs; a kernel shorter than 8.00 µs, about 36.62 MiB at the data sheet's "
+        "bandwidth leaves the GPU idle."
+    )
+    assert "graph" in said.do
+    (said,) = launches.findings([result(0.2e-6), result(2e-6, "device")])
+    assert said.do == ""
+
+
+def test_findings_without_a_known_bandwidth_guess_none():
+    (said,) = launches.findings([result(bus=None)])
+    assert "bandwidth" not in said.seen
+
+
+def test_findings_on_a_cpu_say_what_is_worth_a_call():
+    (said,) = launches.findings([result(5e-6, kind="cpu")])
+    assert said.seen == (
+        "torch op args3: 200,000 calls a second; work shorter than 50.0 µs loses more than a "
+        "tenth of its time to the call."
+    )
+
+
+@pytest.mark.parametrize(("swing", "noisy"), [(0.01, False), (0.2, True)])
+def test_a_noisy_host_is_said_with_its_spread(swing, noisy):
+    times = [1e-3 * (1 + swing * (-1) ** i) for i in range(40)]
+    found = launches.findings([result(times=times)])
+    assert (found[-1].code == "launch-noisy-host") is noisy
+    if noisy:
+        assert found[-1].severity == "warning"
+        assert "±20 %" in found[-1].seen or "±17 %" in found[-1].seen
+
+
+def test_few_outliers_make_no_noisy_host():
+    assert launches.spread([1.0] * 30 + [9.0] * 5) == 0
+
+
+def test_findings_follow_a_benchmark():
+    assert after.findings("launch", [result()])
+    assert after.findings("gemm", [gemm_result()]) == []

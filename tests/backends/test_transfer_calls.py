@@ -1,0 +1,247 @@
+"""Copies between host and device against a driver that copies inside the host's memory."""
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pymicro import driver, pinned
+from pymicro.backends.base import Place
+from pymicro.backends.cuda import host_memory, transfer
+from pymicro.benchmark import Case
+from pymicro.errors import Unavailable, WrongResult
+from pymicro.suite import benchmark
+
+TRANSFER = benchmark("transfer")
+HOPPER = Place("cuda", 0, (9, 0), 132)
+SIZE = 4096
+
+
+class FakeDriver:
+    """Every address is one of this process; what was taken is noted until it is given back."""
+
+    def __init__(self, most_pinned=2**40, spoils=False):
+        self.most_pinned, self.spoils = most_pinned, spoils
+        self.asked, self.held, self.room = [], set(), {}
+        self.CUstream = lambda handle: ("stream", handle)
+
+    def _copy(self, name, to, source, nbytes, stream=None):
+        self.asked.append((name, stream))
+        ctypes.memmove(to, source, nbytes - (8 if self.spoils else 0))
+        return (0,)
+
+    def cuMemHostAlloc(self, nbytes, flags):
+        if nbytes > self.most_pinned:
+            return 304, 0
+        room = np.zeros(nbytes // 4, np.int32)
+        self.room[room.ctypes.data] = (room, flags)
+        self.held.add(room.ctypes.data)
+        return 0, room.ctypes.data
+
+    def cuMemFreeHost(self, address):
+        self.held.remove(address)
+        return (0,)
+
+    def cuMemHostRegister(self, address, nbytes, flags):
+        assert address % 4096 == 0
+        if nbytes > self.most_pinned:
+            return (304,)
+        self.held.add(address)
+        return (0,)
+
+    def cuMemHostUnregister(self, address):
+        return self.cuMemFreeHost(address)
+
+    def cuMemHostGetDevicePointer(self, address, flags):
+        return 0, address
+
+    def cuStreamCreate(self, flags):
+        assert flags == 1
+        self.held.add("other")
+        return 0, "other"
+
+    def cuStreamDestroy(self, stream):
+        self.held.remove(stream)
+        return (0,)
+
+    def cuEventCreate(self, flags):
+        event = f"event {sum(str(h).startswith('event') for h in self.held)}"
+        self.held.add(event)
+        return 0, event
+
+    def cuEventDestroy(self, event):
+        self.held.remove(event)
+        return (0,)
+
+    def __getattr__(self, name):
+        if name.startswith("cuMemcpy"):
+            return lambda *given: self._copy(name, *given)
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+        return lambda *given: self.asked.append((name, *given)) or (0,)
+
+
+class Array:
+    """Device memory that is memory of this process."""
+
+    def __init__(self, words):
+        self.words, self.ptr = words, words.ctypes.data
+
+    def download(self):
+        return self.words.copy()
+
+
+class FakeKernel:
+    """The copy kernel's own arithmetic on addresses."""
+
+    @staticmethod
+    def load(cubin, entry):
+        return FakeKernel()
+
+    def bind(self, grid, block, arguments, stream):
+        to, source, packs = (a.value for a in arguments)
+        BOUND.append((grid, block))
+        return lambda: ctypes.memmove(to, source, 16 * packs)
+
+
+BOUND: list = []
+
+
+@pytest.fixture
+def use(monkeypatch):
+    def use(**changes):
+        fake = FakeDriver(**changes)
+        monkeypatch.setattr(driver, "cuda", lambda: fake)
+        gpu = SimpleNamespace(pci_bus_id="ffff:01:00.0")
+        monkeypatch.setattr(driver, "open_gpu", lambda index: gpu)
+        monkeypatch.setattr(transfer.driver.Kernel, "load", staticmethod(FakeKernel.load))
+        monkeypatch.setattr(transfer.compiler, "compile_cubin", lambda *wanted: b"")
+        monkeypatch.setattr(host_memory.pinned, "limits", lambda: pinned.Limits(None, 65536))
+        return fake
+
+    return use
+
+
+def arrays(size=SIZE):
+    words = np.arange(size // 4, dtype=np.int32) * 7919
+    return {"a": Array(words), "c": Array(np.full(size // 4, -1, np.int32))}
+
+
+def case(path, host="pinned", variant="engine", size=SIZE):
+    return Case("transfer", "cuda", variant, "int32", {"path": path, "host": host, "size": size})
+
+
+POINTS = [
+    (variant, path, host)
+    for variant in ("engine", "sm")
+    for path in ("h2d", "d2h", "both", "d2d")
+    for host in ("pinned", "combined", "pageable", "registered")
+    if TRANSFER.applies(variant, {"path": path, "host": host})
+]
+
+
+def test_what_a_copy_engine_and_the_sms_can_do():
+    assert len(POINTS) == 19
+    assert ("sm", "h2d", "pageable") not in POINTS
+    assert ("engine", "both", "pageable") not in POINTS
+
+
+@pytest.mark.parametrize(("variant", "path", "host"), POINTS)
+def test_every_copy_arrives_and_leaves_nothing_behind(use, variant, path, host):
+    fake, own = use(), arrays()
+    made = transfer.prepare(case(path, host, variant), HOPPER, own)
+    made.call()
+    reference = TRANSFER.reference("int32", {"path": path}, {"a": own["a"].words})
+    reference.check(own["c"].words)
+    made.close()
+    assert not fake.held
+    if variant == "sm":
+        assert BOUND[-1] == ((132, 1, 1), (512, 1, 1))
+
+
+@pytest.mark.parametrize(("variant", "path", "host"), [p for p in POINTS if p[0] == "engine"])
+def test_a_copy_that_falls_short_is_found_out(use, variant, path, host):
+    fake, own = use(spoils=True), arrays()
+
+    def run():
+        made = transfer.prepare(case(path, host, variant), HOPPER, own)
+        made.call()
+        TRANSFER.reference("int32", {"path": path}, {"a": own["a"].words}).check(own["c"].words)
+
+    with pytest.raises(WrongResult, match="2 of 1024 words"):
+        run()
+    if path in ("d2h", "both"):
+        assert not fake.held
+
+
+@pytest.mark.parametrize(("kind", "flags"), [("pinned", 2), ("combined", 6)])
+def test_write_combined_memory_is_asked_for(use, kind, flags):
+    fake = use()
+    host_memory.HostMemory(kind, SIZE)
+    assert [asked for _, asked in fake.room.values()] == [flags]
+
+
+def test_pageable_copies_return_when_done_and_others_are_queued(use):
+    fake, own = use(), arrays()
+    for host in ("pageable", "pinned"):
+        made = transfer.prepare(case("h2d", host), HOPPER, own)
+        made.call()
+    assert fake.asked == [("cuMemcpyHtoD", None), ("cuMemcpyHtoDAsync", ("stream", 0))]
+    assert TRANSFER.clock({"host": "pageable", "path": "h2d"}).side == "host"
+    assert TRANSFER.clock({"host": "pinned", "path": "h2d"}).side == "device"
+
+
+def test_both_ways_begin_and_end_together(use):
+    fake, own = use(), arrays()
+    made = transfer.prepare(case("both"), HOPPER, own)
+    fake.asked.clear()
+    made.call()
+    begin, end = "event 0", "event 1"
+    ours = ("stream", 0)
+    assert fake.asked == [
+        ("cuEventRecord", begin, ours),
+        ("cuStreamWaitEvent", "other", begin, 0),
+        ("cuMemcpyHtoDAsync", ours),
+        ("cuMemcpyDtoHAsync", "other"),
+        ("cuEventRecord", end, "other"),
+        ("cuStreamWaitEvent", ours, end, 0),
+    ]
+    assert TRANSFER.clock({"host": "pinned", "path": "both"}).requests == 4
+
+
+@pytest.mark.parametrize("host", ["pinned", "combined", "registered"])
+def test_memory_that_cannot_be_pinned_is_a_skip_with_the_size_that_can(use, host):
+    fake = use(most_pinned=8192)
+    with pytest.raises(Unavailable, match=r"64 KiB cannot be pinned, 8 KiB can.*--size 8192"):
+        transfer.prepare(case("h2d", host, size=65536), HOPPER, arrays(65536))
+    assert not fake.held
+
+
+def test_nothing_pinned_at_all_is_a_skip(use):
+    use(most_pinned=0)
+    with pytest.raises(Unavailable, match="nothing can be pinned here"):
+        transfer.prepare(case("both"), HOPPER, arrays())
+
+
+def test_sms_copy_whole_packs(use):
+    use()
+    with pytest.raises(Unavailable, match="16 bytes"):
+        transfer.prepare(case("h2d", variant="sm", size=20), HOPPER, arrays(20))
+
+
+@pytest.mark.parametrize(("path", "factor"), [("h2d", 1), ("d2h", 1), ("both", 2), ("d2d", 2)])
+def test_bytes_that_are_counted(path, factor):
+    assert TRANSFER.work("int32", {"path": path, "size": 100}).bytes == 100 * factor
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+def test_the_kernel_has_all_its_loads_in_flight(arch):
+    pytest.importorskip("cuda.core")
+    from pymicro.compiler import compile_logged, supported_archs
+
+    if arch not in supported_archs():
+        pytest.skip("not an architecture of the installed NVRTC")
+    log = compile_logged("transfer/copy.cu", arch).log.replace("\0", "")
+    assert "0 bytes stack frame" in log
+    assert "0 bytes spill stores" in log
