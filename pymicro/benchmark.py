@@ -77,6 +77,7 @@ class Benchmark:
             returns the error and the tolerance or raises WrongResult; see `verify`.
         kernels: column titles and rows of a list of our own kernels, for `--list`.
         defaults: parameter values that suit a device, given its kind and its peak for the dtype.
+        of_format: further such values, given the kind of device and the dtype.
     """
 
     name: str
@@ -91,4 +92,5 @@ class Benchmark:
     reference: Callable[[str, Params, dict[str, Any]], Reference]
     defaults: Callable[[str, float | None], Params]
     examples: tuple[str, ...] = ()
+    of_format: Callable[[str, str], Params] = lambda kind, dtype: {}
     kernels: Callable[[], tuple[tuple[str, ...], list[tuple[str, ...]]]] | None = None

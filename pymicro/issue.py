@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MATRICES_A = 4  # left operands of a warp of a matrix unit; right ones, and pairs, one a chain
-ROW_BYTES = {"mma": 32, "wgmma": 128}  # of k in a row of an operand; dmma has 16 doubles
+_ROW_BYTES = {"mma": 32, "dmma": 128, "wgmma": 128}  # of k in a row of an operand
+ELEMENTS_A_WORD = {"fp16": 2, "bf16": 2, "int8": 4}  # of a register of hfma2 and dp4a
 TILE = {"mma": (16, 8), "dmma": (16, 8), "wgmma": (64, 256)}  # m, n of one product
 WGMMA_STEPS = 4  # products that one row of 128 bytes makes
 
@@ -74,5 +75,70 @@ _ROWS = (
 )
 PROBES: dict[tuple[str, str], Probe] = {(row.unit, row.dtype): row for row in _ROWS}
 GPU_UNITS = tuple(dict.fromkeys(row.unit for row in _ROWS))
-CPU_UNITS = ("avx2", "avx512", "amx")
+VECTOR_UNITS = ("ffma", "hfma2", "dfma", "dp4a", "imad")
 DTYPES = tuple(dict.fromkeys(row.dtype for row in _ROWS))
+
+
+@dataclass(frozen=True)
+class CpuProbe:
+    """A loop of one instruction on CPU registers, as `csrc/probes_x86.cpp` has it.
+
+    Attributes:
+        lanes: sums in a register; a tile has 16 x 16.
+        terms: products that an instruction adds to each.
+        chains: registers of sums.
+        flop_a_thread: operations of a thread in a call, a multiple of what `TURNS` make.
+    """
+
+    unit: str
+    dtype: str
+    lanes: int
+    terms: int = 1
+    chains: int = 12
+    flop_a_thread: int = 3 * 2**28
+
+    @property
+    def name(self) -> str:
+        return f"{self.unit}/{self.dtype}"
+
+    @property
+    def blocks(self) -> int:
+        """How often a thread makes `TURNS` turns in a call, each time from nothing."""
+        return self.flop_a_thread // (2 * self.lanes * self.terms * self.chains * TURNS)
+
+
+TURNS = 4096  # of a loop before its sums restart, lest they stop growing
+_CPU_ROWS = (
+    CpuProbe("amx", "bf16", 256, 32, 6, 3 * 2**32),
+    CpuProbe("amx", "int8", 256, 64, 6, 3 * 2**32),
+    CpuProbe("avx512", "fp32", 16),
+    CpuProbe("avx512", "fp64", 8),
+    CpuProbe("avx512_bf16", "bf16", 16, 2),
+    CpuProbe("avx512_vnni", "int8", 16, 4),
+    CpuProbe("avx512", "int8", 16, 2),
+    CpuProbe("avx_vnni", "int8", 8, 4),
+    CpuProbe("avx2", "fp32", 8),
+    CpuProbe("avx2", "fp64", 4),
+    CpuProbe("avx2", "int8", 8, 2),
+)
+CPU_PROBES: dict[tuple[str, str], CpuProbe] = {(row.unit, row.dtype): row for row in _CPU_ROWS}
+CPU_UNITS = tuple(dict.fromkeys(row.unit for row in _CPU_ROWS))
+
+
+OUT_HEADER = 2  # words before the sums of a thread: its blocks, and one unused
+
+
+def out_words(probe: CpuProbe) -> int:
+    """Words of 32 bits that a CPU thread leaves: the header and its chains."""
+    return OUT_HEADER + probe.chains * probe.lanes * (2 if probe.dtype == "fp64" else 1)
+
+
+def row_elements(probe: Probe, itemsize_bytes: int) -> int:
+    """Elements of k in a row of a matrix unit's operand."""
+    return _ROW_BYTES[probe.unit] // itemsize_bytes
+
+
+def units_of(kind: str, dtype: str) -> tuple[str, ...]:
+    """The units of a kind of device (`cpu`, `cuda`) that have a format."""
+    rows = CPU_PROBES if kind == "cpu" else PROBES
+    return tuple(unit for unit, has in rows if has == dtype)

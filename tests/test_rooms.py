@@ -12,7 +12,7 @@ from pymicro.cli import cli
 ROOT = Path(__file__).parents[1] / "pymicro"
 FLOORS = (
     {"errors"},
-    {"units", "chains", "dtypes", "driver", "compiler", "nvml", "streams"},
+    {"units", "chains", "dtypes", "driver", "compiler", "issue", "nvml", "streams"},
     {"benchmark", "devices", "operands", "software", "stats", "telemetry", "timers", "workloads"},
     {"backends", "environment", "results", "sampling", "verify"},
     {"probes"},

@@ -30,6 +30,7 @@ class NativeBackend:
             "gemm": ("packed",),
             "bandwidth": ("ordinary", "nontemporal"),
             "latency": ("chase",),
+            "peak": ("issue",),
         }
         return own.get(benchmark, ())
 
@@ -40,6 +41,8 @@ class NativeBackend:
             return _stream(_native, case, arrays)
         if case.benchmark == "latency":
             return _chase(_native, case, arrays)
+        if case.benchmark == "peak":
+            return _issue(_native, case, arrays)
         paths = _native.gemm_paths(case.dtype)
         require(None if paths else f"native has no {case.dtype} product on a CPU.")
         a, b, c = arrays["a"], arrays["b"], arrays["c"]
@@ -86,6 +89,23 @@ def _chase(native: Any, case: Case, arrays: Mapping[str, Any]) -> Prepared:
         out[2] = chain.walk(steps)
 
     return Prepared(call, {"huge_page_bytes": chain.huge_bytes(), "pinned": True})
+
+
+def _issue(native: Any, case: Case, arrays: Mapping[str, Any]) -> Prepared:
+    """A register-only loop on all threads."""
+    from pymicro.issue import CPU_PROBES
+
+    probe = CPU_PROBES[case.params["unit"], case.dtype]
+    if probe.name not in native.peak_probes():
+        raise Unavailable(f"this CPU has no {probe.unit} of {probe.dtype}.")
+    a, b, c, threads = arrays["a"], arrays["b"], arrays["c"], case.params["threads"]
+    if case.dtype == "int8" and probe.terms == 2:  # These instructions multiply 16-bit numbers.
+        a, b = a.astype("int16"), b.astype("int16")
+
+    def call() -> None:
+        native.issue(probe.name, a, b, c, threads, probe.blocks)
+
+    return Prepared(call, {"kernel": probe.name})
 
 
 def _why_no_module() -> str:

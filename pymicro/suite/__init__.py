@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pymicro.benchmark import Benchmark
 from pymicro.errors import unknown
 
-_MODULES = ("gemm", "bandwidth", "latency")
+_MODULES = ("gemm", "bandwidth", "latency", "peak")
 
 
 def benchmarks() -> dict[str, Benchmark]:

@@ -1,4 +1,4 @@
-"""Probes of pure issue: which source issues a unit's instructions on which chips, and the launch."""
+"""Probes of pure issue: the source for each unit, the chips that have it, and the launch."""
 
 from __future__ import annotations
 
@@ -52,6 +52,15 @@ class ProbeKernel:
             and capability not in self.lacks
         )
 
+    @property
+    def span(self) -> str:
+        """The chips that it is for, as `8.9 and newer but 9.0`."""
+        low = ".".join(map(str, self.first))
+        if self.last == self.first:
+            return low
+        but = ", ".join(".".join(map(str, c)) for c in self.lacks)
+        return f"{low} and newer{f' but {but}' if but else ''}"
+
     def arch(self, capability: Capability) -> str:
         major, minor = capability
         return f"sm_{major}{minor}{'a' if self.probe.unit == 'wgmma' else ''}"
@@ -87,7 +96,8 @@ def _vector(
     return ProbeKernel(PROBES[unit, dtype], "peak/vector.cu", (opcode,), first, macros=own)
 
 
-# fp8 as mma.sync: 9.0 and 10.0 compute it in fp16.
+# fp8 as mma.sync: 9.0 and 10.x compute it in fp16. dmma on 12.x: the assembler pads each product
+# with dozens of empty instructions, so that the loop fits no instruction cache.
 ROWS = (
     _wgmma("fp16", "FP16", "HGMMA.64x256x16.F32"),
     _wgmma("bf16", "BF16", "HGMMA.64x256x16.F32.BF16"),
@@ -99,7 +109,7 @@ ROWS = (
     _mma("fp8_e4m3", ("QMMA.16832.F32.E4M3.E4M3",), (8, 9), lacks=((9, 0), (10, 0), (10, 3))),
     _mma("int8", ("IMMA.16832.S8.S8", "IMMA.8816.S8.S8"), (7, 5)),
     _mma("tf32", ("HMMA.1688.F32.TF32",), (8, 0)),
-    _mma("fp64", ("DMMA.16x8x16", "DMMA.884"), (8, 0)),
+    _mma("fp64", ("DMMA.16x8x16", "DMMA.884", "DMMA.8x8x4"), (8, 0), lacks=((12, 0), (12, 1))),
     _vector("ffma", "fp32", "FFMA", (6, 1)),
     _vector("hfma2", "fp16", "HFMA2", (6, 1), ("HALF_IS_BF16", 0)),
     _vector("hfma2", "bf16", "HFMA2", (8, 0), ("HALF_IS_BF16", 1)),
@@ -148,5 +158,5 @@ def choose(unit: str, dtype: str, capability: Capability | None) -> ProbeKernel:
     assert capability is not None
     if not row.runs_on(capability):
         have = ".".join(map(str, capability))
-        raise Unavailable(f"compute capability {have} has no {unit} of {dtype} in hardware.")
+        raise Unavailable(f"{unit} of {dtype} has no hardware at compute capability {have}.")
     return row
