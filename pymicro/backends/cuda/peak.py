@@ -80,7 +80,7 @@ def _wgmma(dtype: str, format_: str, opcode: str) -> ProbeKernel:
 
 def _mma(dtype: str, opcodes: tuple[str, ...], first: Capability, **more: Any) -> ProbeKernel:
     probe = PROBES["dmma" if dtype == "fp64" else "mma", dtype]
-    macros = (
+    macros: tuple[tuple[str, str | int], ...] = (
         ("DTYPE", dtype),
         (f"IS_{dtype.upper()}", 1),
         ("RESTARTS", int(probe.restarts)),
@@ -130,6 +130,7 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     Raises:
         Unavailable: the unit has no such format, or the chip no such unit.
     """
+    assert place.capability is not None
     row = choose(case.params["unit"], case.dtype, place.capability)
     kernel = driver.Kernel.load(
         compiler.compile_cubin(row.source, row.arch(place.capability), row.defines()),
