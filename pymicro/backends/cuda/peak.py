@@ -92,7 +92,7 @@ def _mma(dtype: str, opcodes: tuple[str, ...], first: Capability, **more: Any) -
 def _vector(
     unit: str, dtype: str, opcode: str, first: Capability, *macros: tuple[str, int]
 ) -> ProbeKernel:
-    own = (("OP", unit), *macros)
+    own: tuple[tuple[str, str | int], ...] = (("OP", unit), *macros)
     return ProbeKernel(PROBES[unit, dtype], "peak/vector.cu", (opcode,), first, macros=own)
 
 
