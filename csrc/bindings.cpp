@@ -87,15 +87,24 @@ void gemm_arrays(const py::array& a, const py::array& b, py::array& c, const std
     gemm(problem, threads, path.value_or(""));
 }
 
-py::tuple peak_tuple(const std::string& probe, int threads, double seconds) {
+py::dict probes_dict() {
+    py::dict probes;
+    for (const ProbeName& probe : peak_probes()) probes[py::str(probe.name)] = probe.flop_per_turn;
+    return probes;
+}
+
+void issue_arrays(const std::string& probe, const py::array& a, const py::array& b, py::array& out,
+                  int threads, std::int64_t blocks) {
     check_threads(threads);
-    if (!(seconds > 0 && seconds <= 3600)) throw py::value_error("seconds must be in (0, 3600]");
-    Issued issued{};
-    {
-        const py::gil_scoped_release unlocked;
-        issued = peak(probe, threads, seconds);
-    }
-    return py::make_tuple(issued.flop, issued.seconds);
+    if (blocks < 1 || blocks > 1 << 30) throw py::value_error("blocks must be from 1 to 2**30");
+    for (const py::array* array : {&a, &b, static_cast<const py::array*>(&out)})
+        if (!(array->flags() & py::array::c_style))
+            throw py::value_error("arrays must be C-contiguous");
+    if (!out.writeable()) throw py::value_error("out must be writeable");
+    const Bytes from_a{a.data(), a.nbytes()}, from_b{b.data(), b.nbytes()};
+    const MutableBytes to{out.mutable_data(), out.nbytes()};
+    const py::gil_scoped_release unlocked;
+    issue(probe, threads, blocks, from_a, from_b, to);
 }
 
 py::dict features_dict() {
@@ -135,11 +144,14 @@ PYBIND11_MODULE(_native, module) {
                "c[m,n] = a[m,k] b, b being n x k for layout nt and k x n for nn. Arrays hold raw "
                "storage (bf16 as uint16), C-contiguous. Raises ValueError for anything else, and "
                "for a path that cannot run here.");
-    module.def("peak_probes", peak_probes,
-               "Names 'path/dtype' of the register-only loops this CPU can run.");
-    module.def("fma_peak", peak_tuple, "probe"_a, "threads"_a = 1, "seconds"_a = 0.2,
-               "Runs one of peak_probes() on all threads; (flop, seconds), integer operations "
-               "counted as flop. Raises ValueError if it cannot run here.");
+    module.def("peak_probes", probes_dict,
+               "Register-only loops this CPU can run, 'path/dtype', and the operations of a turn.");
+    module.def("issue", issue_arrays, "probe"_a, py::arg("a").noconvert(),
+               py::arg("b").noconvert(), py::arg("out").noconvert(), "threads"_a = 1,
+               "blocks"_a = 1,
+               "Makes blocks of 4096 turns of one of peak_probes() on all threads, sums restarting "
+               "each block; out gets, thread by thread, the blocks made, an unused word and the raw "
+               "sums. Raises ValueError if it cannot run here or sizes do not fit.");
     register_memory(module);
     register_launch(module);
 }

@@ -43,16 +43,29 @@ std::vector<std::string> gemm_paths(DType dtype);
 // one that cannot run here throws std::invalid_argument. Calls from several threads queue up.
 void gemm(const Problem& problem, int threads, const std::string& path);
 
-// Arithmetic done by register-only loops, and the wall time they took.
-struct Issued {
-    double flop;
-    double seconds;
+// Register-only loops: "path/format" and the operations of one turn on one thread, a
+// multiplication and an addition counting as two.
+struct ProbeName {
+    std::string name;
+    double flop_per_turn;
 };
 
-// "path/format" names of the probes this CPU can run.
-std::vector<std::string> peak_probes();
+// The probes this CPU can run.
+std::vector<ProbeName> peak_probes();
 
-// Runs one probe on `threads` threads for about `seconds`; throws as gemm does.
-Issued peak(const std::string& probe, int threads, double seconds);
+struct Bytes {
+    const void* data;
+    std::int64_t size;
+};
+struct MutableBytes {
+    void* data;
+    std::int64_t size;
+};
+
+// On each of `threads` threads makes `blocks` blocks of 4096 turns of a probe on the registers (or
+// tiles) a and b, every block from sums of zero. A thread leaves two 32-bit words, the first of them
+// the blocks it made, and its raw sums. Throws as gemm does, also for sizes that do not fit.
+void issue(const std::string& probe, int threads, std::int64_t blocks, const Bytes& a,
+           const Bytes& b, const MutableBytes& out);
 
 }  // namespace pymicro

@@ -1,7 +1,5 @@
-// Runs a probe on several threads at once and adds up what they did.
-#include <algorithm>
-#include <barrier>
-#include <chrono>
+// Runs a probe on several threads at once and keeps what they leave.
+#include <cstring>
 #include <stdexcept>
 #include <thread>
 
@@ -10,24 +8,17 @@
 namespace pymicro {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr std::int64_t kTurnsAtOnce = 4096;  // from sums of zero
+constexpr std::int64_t kHeaderBytes = 8;     // what a thread leaves begins with its blocks
 
-constexpr std::int64_t kTurnsAtOnce = 4096;  // tens of microseconds between looks at the clock
-
-struct Share {
-    Clock::time_point start, end;
-    std::int64_t turns = 0;
-};
-
-void work(const Probe& probe, double seconds, Share& share) {
-    share.start = Clock::now();
-    const auto stop = share.start + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(seconds));
-    do {
-        probe.run(kTurnsAtOnce);
-        share.turns += kTurnsAtOnce;
-        share.end = Clock::now();
-    } while (share.end < stop);
+void work(const Probe& probe, std::int64_t blocks, const void* a, const void* b, char* out) {
+    std::int32_t done = 0;
+    for (std::int64_t i = 0; i < blocks; ++i) {
+        probe.run(kTurnsAtOnce, a, b, out + kHeaderBytes);
+        ++done;
+    }
+    const std::int32_t header[2] = {done, 0};
+    std::memcpy(out, header, sizeof header);
 }
 
 const Probe& find_probe(const std::string& name) {
@@ -38,36 +29,29 @@ const Probe& find_probe(const std::string& name) {
 
 }  // namespace
 
-std::vector<std::string> peak_probes() {
-    std::vector<std::string> names;
+std::vector<ProbeName> peak_probes() {
+    std::vector<ProbeName> names;
     for (const Probe& probe : x86_probes())
-        if (probe.runs_on(cpu_features())) names.emplace_back(probe.name);
+        if (probe.runs_on(cpu_features())) names.push_back({probe.name, probe.flop_per_turn});
     return names;
 }
 
-Issued peak(const std::string& name, int threads, double seconds) {
+void issue(const std::string& name, int threads, std::int64_t blocks, const Bytes& a,
+           const Bytes& b, const MutableBytes& out) {
     const Probe& probe = find_probe(name);
-    std::vector<Share> shares(threads);
-    std::barrier ready(threads);
+    const std::int64_t share = kHeaderBytes + probe.sums_bytes;
+    if (a.size != probe.operand_bytes || b.size != probe.operand_bytes)
+        throw std::invalid_argument("an operand of " + name + " has " +
+                                    std::to_string(probe.operand_bytes) + " bytes");
+    if (out.size != threads * share)
+        throw std::invalid_argument("each thread of " + name + " leaves " +
+                                    std::to_string(share) + " bytes");
+    auto* const to = static_cast<char*>(out.data);
     std::vector<std::thread> helpers;
     for (int i = 1; i < threads; ++i)
-        helpers.emplace_back([&, i] {
-            ready.arrive_and_wait();
-            work(probe, seconds, shares[i]);
-        });
-    ready.arrive_and_wait();
-    work(probe, seconds, shares[0]);
+        helpers.emplace_back([&, i] { work(probe, blocks, a.data, b.data, to + i * share); });
+    work(probe, blocks, a.data, b.data, to);
     for (auto& helper : helpers) helper.join();
-
-    Issued all{};
-    auto first = shares[0].start, last = shares[0].end;
-    for (const Share& share : shares) {
-        all.flop += static_cast<double>(share.turns) * probe.flop_per_turn;
-        first = std::min(first, share.start);
-        last = std::max(last, share.end);
-    }
-    all.seconds = std::chrono::duration<double>(last - first).count();
-    return all;
 }
 
 }  // namespace pymicro

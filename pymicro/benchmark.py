@@ -92,6 +92,7 @@ class Benchmark:
         tunable: whether `--tune` may search among our CUDA kernels; see `tuning`.
         clock: which clock times a point.
         applies: whether a variant has anything to do with a point; else it is not planned.
+        of_format: further such values, given the kind of device and the dtype.
     """
 
     name: str
@@ -108,5 +109,6 @@ class Benchmark:
     examples: tuple[str, ...] = ()
     clock: Callable[[Params], Clock] = lambda params: Clock()
     applies: Callable[[str, Params], bool] = lambda variant, params: True
+    of_format: Callable[[str, str], Params] = lambda kind, dtype: {}
     kernels: Callable[[], tuple[tuple[str, ...], list[tuple[str, ...]]]] | None = None
     tunable: bool = False

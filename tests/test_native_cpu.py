@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 import pathlib
 
+import numpy as np
 import pytest
+
+from pymicro import issue, operands, suite
+from pymicro.backends import backend
+from pymicro.backends.base import Place
+from pymicro.benchmark import Case
+from pymicro.dtypes import DTYPES
+from pymicro.errors import WrongResult
 
 native = pytest.importorskip("pymicro._native")
 
@@ -59,11 +67,31 @@ def test_paths_need_their_features():
             assert path == "portable" or features[needs[path]]
 
 
-@pytest.mark.parametrize("probe", native.peak_probes())
-def test_probes_count_work_on_every_thread(probe):
-    flop, seconds = native.fma_peak(probe, threads=2, seconds=0.01)
-    assert seconds >= 0.01
-    assert flop > 0
+def test_probes_issue_what_their_rows_say():
+    for name, flop in native.peak_probes().items():
+        row = issue.CPU_PROBES[tuple(name.split("/"))]
+        assert flop == 2 * row.lanes * row.terms * row.chains
+        assert row.blocks * issue.TURNS * flop == row.flop_a_thread
+
+
+@pytest.mark.parametrize("fill", ["normal", "integers", "zeros"])
+@pytest.mark.parametrize("name", native.peak_probes())
+def test_probes_leave_what_the_reference_expects(name, fill):
+    unit, dtype = name.split("/")
+    params, benchmark = {"unit": unit, "threads": 2}, suite.benchmark("peak")
+    a, b, c = benchmark.operands(dtype, params)
+    arrays = {o.name: operands.draw(o.shape, DTYPES[dtype], fill, n) for n, o in enumerate((a, b))}
+    arrays["c"] = np.full(c.shape, -1, np.int32)
+    case = Case("peak", "native", "issue", dtype, params)
+    backend("native").prepare(case, Place("cpu"), arrays).call()
+    reference = benchmark.reference(dtype, params, arrays)
+    reference.check(arrays["c"])
+    spoiled = [(1, 0, 1)] if fill == "zeros" else [(1, 0, 1), (1, 2 + (dtype == "fp64"), 1 << 20)]
+    for row, column, change in spoiled:
+        wrong = arrays["c"].copy()
+        wrong[row, column] ^= change
+        with pytest.raises(WrongResult):
+            reference.check(wrong)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +100,12 @@ def test_probes_count_work_on_every_thread(probe):
         {"probe": "abacus/fp32"},
         {"probe": "portable/fp32"},
         {"probe": "avx2/fp32", "threads": 0},
-        {"probe": "avx2/fp32", "seconds": 0.0},
-        {"probe": "avx2/fp32", "seconds": float("nan")},
+        {"probe": "avx2/fp32", "blocks": 0},
+        {"probe": "avx2/fp32", "threads": 2},
+        {"probe": "avx2/fp32", "a": np.zeros(7, np.float32)},
     ],
 )
 def test_probes_refuse_what_they_cannot_do(words):
+    ordinary = {n: np.ones(8, np.float32) for n in "ab"} | {"out": np.zeros(98, np.int32)}
     with pytest.raises(ValueError):
-        native.fma_peak(**words)
+        native.issue(**ordinary | words)

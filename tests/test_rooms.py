@@ -12,7 +12,7 @@ from pymicro.cli import cli
 ROOT = Path(__file__).parents[1] / "pymicro"
 FLOORS = (
     {"errors"},
-    {"units", "calls", "chains", "dtypes", "driver", "compiler", "nvml", "streams"},
+    {"units", "calls", "chains", "dtypes", "driver", "compiler", "issue", "nvml", "streams"},
     {
         "benchmark",
         "devices",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pymicro import stats
+from pymicro.issue import VECTOR_UNITS
 from pymicro.results import Result
 from pymicro.telemetry import Telemetry
 
@@ -108,8 +109,11 @@ def _peaks(result: Result) -> tuple[float | None, float | None]:
     """Peak operations a second and a clock for the format, as the device's row has them."""
     if not result.flop:
         return (result.device.get("memory_bytes_per_s") if is_from_memory(result) else None), None
-    peaks = result.device.get("peak_ops_per_s") or {}
-    per_clock = result.device.get("ops_per_clk") or {}
+    vector = "vector_" if result.params.get("unit") in VECTOR_UNITS else ""
+    peaks = result.device.get(f"{vector}peak_ops_per_s") or {}
+    per_clock = result.device.get(f"{vector}ops_per_clk") or {}
+    if "sms" in result.params and result.params["sms"] != result.device.get("sm_count"):
+        return None, None  # A part of the SMs has no peak on paper.
     return peaks.get(result.dtype), per_clock.get(result.dtype)
 
 

@@ -33,6 +33,7 @@ class NativeBackend:
             "bandwidth": ("ordinary", "nontemporal"),
             "latency": ("chase",),
             "launch": calls.variants_of(self.name, "cpu"),
+            "peak": ("issue",),
         }
         return own.get(benchmark, ())
 
@@ -45,6 +46,8 @@ class NativeBackend:
             return _chase(_native, case, arrays)
         if case.benchmark == "launch":
             return _call(_native, case, arrays)
+        if case.benchmark == "peak":
+            return _issue(_native, case, arrays)
         paths = _native.gemm_paths(case.dtype)
         require(None if paths else f"native has no {case.dtype} product on a CPU.")
         a, b, c = arrays["a"], arrays["b"], arrays["c"]
@@ -118,6 +121,23 @@ def _c_function(library: str, asked: str) -> Any:
     pointers = [ctypes.c_void_p] * (inputs + 1) if inputs else []
     function.argtypes, function.restype = [*pointers, *[ctypes.c_int32] * numbers], None
     return function
+
+
+def _issue(native: Any, case: Case, arrays: Mapping[str, Any]) -> Prepared:
+    """A register-only loop on all threads."""
+    from pymicro.issue import CPU_PROBES
+
+    probe = CPU_PROBES[case.params["unit"], case.dtype]
+    if probe.name not in native.peak_probes():
+        raise Unavailable(f"this CPU has no {probe.unit} of {probe.dtype}.")
+    a, b, c, threads = arrays["a"], arrays["b"], arrays["c"], case.params["threads"]
+    if case.dtype == "int8" and probe.terms == 2:  # These instructions multiply 16-bit numbers.
+        a, b = a.astype("int16"), b.astype("int16")
+
+    def call() -> None:
+        native.issue(probe.name, a, b, c, threads, probe.blocks)
+
+    return Prepared(call, {"kernel": probe.name})
 
 
 def _why_no_module() -> str:

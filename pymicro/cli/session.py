@@ -54,7 +54,8 @@ class Session:
         """Values for axes that the user left open."""
         peak = peaks.peak_ops_per_s(self._device.spec, DTYPES[dtype])
         own = {"threads": usable_cores(), "sms": self.bench.place.sm_count}
-        return own | dict(benchmark.defaults(self._device.kind, peak))
+        suited = benchmark.defaults(self._device.kind, peak)
+        return own | dict(suited) | dict(benchmark.of_format(self._device.kind, dtype))
 
     def context(
         self, interrupted: Callable[[], bool], on_case: Callable[[Case, str], None]

@@ -35,11 +35,15 @@ def facts(spec: Spec | None) -> Mapping[str, Any]:
     if spec is None:
         return {}
     paths = {name: path for name, row in DTYPES.items() if (path := peak_path(spec, row))}
+    vector = {n: r.vector_path for n, r in DTYPES.items() if r.vector_path}
+    vector = {name: path for name, path in vector.items() if spec.ops_per_clk(path)}
     return {
         "key": spec.key,
         "sm_count": getattr(spec, "sm_count", None),
         "memory_bytes_per_s": spec.memory_bytes_per_s,
         "peak_ops_per_s": {name: spec.peak_ops_per_s(path) for name, path in paths.items()},
         "ops_per_clk": {name: spec.ops_per_clk(path) for name, path in paths.items()},
+        "vector_peak_ops_per_s": {n: spec.peak_ops_per_s(path) for n, path in vector.items()},
+        "vector_ops_per_clk": {name: spec.ops_per_clk(path) for name, path in vector.items()},
         "peaks_computed": getattr(spec, "computed", False),
     }

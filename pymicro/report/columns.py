@@ -8,7 +8,7 @@ from typing import Any
 
 from pymicro import stats
 from pymicro.analysis.verdict import Rate, Verdict, judge
-from pymicro.results import Result
+from pymicro.results import Result, summary
 from pymicro.units import binary_bytes, percent, si
 
 RATE_UNITS = {"flop_per_s": "FLOP/s", "ops_per_s": "OP/s", "bytes_per_s": "B/s"}
@@ -82,7 +82,9 @@ def _size(result: Result) -> str:
 
 
 # Parameters of memory benchmarks that tell rows apart, and their ordinary values.
-_SAID = ("op", "size", "level", "access", "where", "step", "pages", "call", "side", "path", "host")
+_SAID = (
+    "unit", "op", "size", "level", "access", "where", "step", "pages", "call", "side", "path", "host",
+)  # fmt: skip
 _UNSAID = (
     ("level", "memory"),
     ("access", "sequential"),
@@ -140,6 +142,14 @@ def _threads(row: Row) -> str:
     return str(row.result.params.get("threads", ""))
 
 
+def _of_peak_probe(row: Row, key: str, scale: float) -> str:
+    """A derived value of a probe of pure issue; other benchmarks keep it to their JSON."""
+    if row.result.benchmark != "peak" or row.verdict is None:
+        return ""
+    value = summary(row.result)[key]
+    return f"{value * scale:.4g}" if value else ""
+
+
 COLUMNS = (
     Column("backend", lambda r: r.result.backend, is_number=False),
     Column(
@@ -159,6 +169,8 @@ COLUMNS = (
     Column(
         "power", lambda r: f"{r.verdict.power_w:.0f} W" if r.verdict and r.verdict.power_w else ""
     ),
+    Column("FLOP/clk/SM", lambda r: _of_peak_probe(r, "flop_per_clock_per_sm", 1.0)),
+    Column("TFLOP/J", lambda r: _of_peak_probe(r, "flop_per_joule", 1e-12)),
     Column("limit", lambda r: r.verdict.limit if r.verdict else "", is_number=False),
     Column("vs vendor", against_vendor),
 )

@@ -48,7 +48,7 @@ def _rates(result: Result, samples_s: Sequence[float]) -> dict[str, Any]:
 
 def _per_clock(result: Result, flop_per_s: float | None) -> float | None:
     clock_hz = result.telemetry and result.telemetry.sm_clock_hz
-    sm_count = result.device.get("sm_count")
+    sm_count = result.params.get("sms") or result.device.get("sm_count")
     if not (flop_per_s and clock_hz and sm_count):
         return None
     return flop_per_s / clock_hz / sm_count

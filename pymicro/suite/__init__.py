@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pymicro.benchmark import Benchmark
 from pymicro.errors import unknown
 
-_MODULES = ("gemm", "bandwidth", "latency", "launch", "transfer")
+_MODULES = ("gemm", "bandwidth", "latency", "peak", "launch", "transfer")
 
 
 def benchmarks() -> dict[str, Benchmark]:
