@@ -12,8 +12,8 @@ from pymicro.units import binary_bytes, si
 
 # Half the middle half of the samples, relative: a quiet host stays below it.
 _NOISY = 0.05
-# Work that is ten times its call leaves a tenth of the time to the layer.
-_WORTH = 10
+# Work nine times as long as its call leaves the call a tenth of the time.
+_WORTH = 9
 
 
 @dataclass(frozen=True)

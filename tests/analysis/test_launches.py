@@ -76,7 +76,7 @@ def test_findings_without_a_known_bandwidth_guess_none():
 def test_findings_on_a_cpu_say_what_is_worth_a_call():
     (said,) = launches.findings([result(5e-6, kind="cpu")])
     assert said.seen == (
-        "torch op args3: 200,000 calls a second; work shorter than 50.0 µs loses more than a "
+        "torch op args3: 200,000 calls a second; work shorter than 45.0 µs loses more than a "
         "tenth of its time to the call."
     )
 
