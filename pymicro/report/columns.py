@@ -83,7 +83,8 @@ def _size(result: Result) -> str:
 
 # Parameters of memory benchmarks that tell rows apart, and their ordinary values.
 _SAID = (
-    "unit", "op", "size", "level", "access", "where", "step", "pages", "call", "side", "path", "host",
+    "unit", "op", "size", "level", "access", "where", "step", "pages",
+    "call", "side", "path", "host",
 )  # fmt: skip
 _UNSAID = (
     ("level", "memory"),

@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[3]
 DTYPES = ("fp32", "fp64", "fp16", "int8")
 LAYOUTS = ("nt", "nn")
 STORAGE = {"fp32": np.float32, "fp64": np.float64, "fp16": np.float16, "int8": np.int8}
-TOLERANCE = {"fp32": 1e-6, "fp64": 1e-14, "fp16": 4e-4, "int8": 0}
+# Rounding of one element, and room for sums that nearly cancel.
+TOLERANCE = {"fp32": 1e-5, "fp64": 1e-13, "fp16": 1e-3, "int8": 0}
 SIMULATED = [(d, layout, *shape) for d in DTYPES for layout in LAYOUTS for shape in [(33, 9, 11)]]
 
 

@@ -17,8 +17,9 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 DTYPES = ("fp16", "fp32", "tf32", "fp64", "fp8_e4m3", "int8")
+# Rounding of one element, and room for sums that nearly cancel.
 TOLERANCE = {
-    "fp16": 4e-4, "fp32": 1e-6, "tf32": 1e-6, "fp64": 1e-14, "fp8_e4m3": 6e-3, "int8": 0,
+    "fp16": 1e-3, "fp32": 1e-5, "tf32": 1e-5, "fp64": 1e-13, "fp8_e4m3": 1e-2, "int8": 0,
 }  # fmt: skip
 # Neither side a multiple of a tile; rows of the descriptor's a multiple of 16 bytes.
 SHAPES = {"tiled": [(100, 77, 130), (1, 1, 1), (65, 3, 17)], "descriptor": [(144, 80, 96)]}
