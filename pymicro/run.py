@@ -23,7 +23,7 @@ from pymicro.telemetry import Telemetry
 from pymicro.workbench import Problem, Workbench
 
 # Seconds of sampling for one problem, all backends together.
-BUDGET_S = 10.0
+BUDGET_S = 8.0
 
 
 @dataclass(frozen=True)
