@@ -78,9 +78,8 @@ def test_every_row_is_right(row, place):
     if not row.runs_on(place.capability):
         pytest.skip(f"{row.name} does not run on compute capability {place.capability}")
     kernel = gemm.load(row, place)
-    seed = int(np.random.default_rng().integers(2**31))
     served = [
-        check(row, kernel, shape, layout, place, seed) for shape in SHAPES for layout in row.layouts
+        check(row, kernel, shape, layout, place) for shape in SHAPES for layout in row.layouts
     ]
     assert sum(served) >= 4, "too few shapes were served to say anything"
 

@@ -1,0 +1,1 @@
+"""Whole jobs as data: models, what a job asks of them, and the operators it runs."""

@@ -1,0 +1,209 @@
+"""The operator trace of a job: what it asks of a device, without weights, and where it is kept.
+
+A trace holds what the framework dispatches, phase by phase. Kernels per operator, rates and host
+costs are properties of a device and belong to its primitives, never to a trace.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pymicro.errors import PymicroError
+from pymicro.workloads.sizes import elements, evaluate
+
+SCHEMA = 1
+ITEM_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float8_e4m3fn": 1,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+
+
+class TraceError(PymicroError):
+    """A trace that cannot be read: another version, or not a trace."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Memory that an operator goes through once: of an expanded view, what is stored.
+
+    Attributes:
+        shape: one product of sizes a dimension, see `sizes`.
+        dtype: torch's name without the prefix, `float16`.
+        place: `device`, or `host` for a tensor that lies in main memory.
+    """
+
+    shape: tuple[str, ...]
+    dtype: str
+    place: Literal["device", "host"] = "device"
+
+    def bytes(self, values: Mapping[str, int]) -> int:
+        return elements(self.shape, values) * ITEM_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One dispatched operator that runs kernels; views and metadata are only counted.
+
+    Attributes:
+        name: torch's, with its overload: `aten::addmm`, `aten::_foreach_add.List`.
+        reads, writes: tensors, in the order of the arguments and results. A list of tensors
+            (an optimiser's) is folded into one flat tensor a dtype.
+        module: path of the module that called it, layer numbers as `*`: `encoder.layer.*.attn`.
+        calls: times in a row with these very sizes; layers that repeat are not folded.
+        tensors: tensors in the lists that were folded, 0 if there was none.
+        views: operators without a kernel dispatched since the last operator.
+        synchronises: the host waits for the device here (`.item()`, a copy to the host).
+        transposed: for matrix products, which operands are read transposed: "", "a", "b", "ab".
+        details: what else decides the kernel: `{"is_causal": true}`, `{"p": 0.1}`.
+    """
+
+    name: str
+    reads: tuple[Tensor, ...]
+    writes: tuple[Tensor, ...]
+    module: str = ""
+    calls: int = 1
+    tensors: int = 0
+    views: int = 0
+    synchronises: bool = False
+    transposed: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def bytes(self, values: Mapping[str, int]) -> int:
+        """Bytes of one call, each operand once."""
+        return sum(tensor.bytes(values) for tensor in (*self.reads, *self.writes))
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the job with one sequence of operators.
+
+    Attributes:
+        name: `encode`, `decode`, `forward`, `backward`, `optimiser`, `input`.
+        runs: how often a batch runs it: a product, or `output-1` for decode steps, whose
+            `past` then counts 0, 1, 2, …
+    """
+
+    name: str
+    runs: str
+    operators: tuple[Operator, ...]
+    is_decode: bool = False
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All phases of a job of one model in one precision.
+
+    Attributes:
+        model: key of the model's row. task: `generate` or `train`.
+        precision: `fp32`, `fp16`, `bf16`, `amp_fp16`, `amp_bf16`. TF32 is no trace of its own:
+            the same operators through another unit.
+        attention: `eager` or `sdpa`. device: `cuda` or `cpu`: whose operators these are.
+        software: version of each package it was recorded with.
+        recorded_at: the sizes it was recorded at.
+        parameters: elements of the model's weights.
+    """
+
+    model: str
+    task: Literal["generate", "train"]
+    precision: str
+    attention: str
+    device: Literal["cuda", "cpu"]
+    software: Mapping[str, str]
+    recorded_at: Mapping[str, int]
+    parameters: int
+    phases: tuple[Phase, ...]
+
+    @property
+    def key(self) -> str:
+        """What tells it from the other traces; the name of its file."""
+        return "-".join((self.model, self.task, self.precision, self.attention, self.device))
+
+
+def save(trace: Trace, path: Path) -> None:
+    """Write gzipped JSON lines, a header and one line an operator; the same trace, the same bytes."""
+    head = asdict(trace)
+    phases = head.pop("phases")
+    lines = [{"schema": SCHEMA, **head}]
+    for phase in phases:
+        operators = phase.pop("operators")
+        lines.append(
+            {"phase": phase["name"], "runs": phase["runs"], "is_decode": phase["is_decode"]}
+        )
+        lines += [_short(operator) for operator in operators]
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
+        packed.write(text.encode())
+
+
+def load(path: Path) -> Trace:
+    """Read a trace.
+
+    Raises:
+        TraceError: no trace, truncated, or of another schema; says which file.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            head = json.loads(next(lines, "null"))
+            if not isinstance(head, dict) or "schema" not in head:
+                raise TraceError(f"{path.name} is no operator trace of pymicro.")
+            if head.pop("schema") != SCHEMA:
+                raise TraceError(
+                    f"{path.name} was written by another version of pymicro; record it anew."
+                )
+            phases = tuple(_phases(map(json.loads, lines)))
+        return Trace(**head, phases=phases)
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise TraceError(f"{path.name} cannot be read: {error}") from error
+
+
+def _short(operator: dict[str, Any]) -> dict[str, Any]:
+    """Fields that have their default are left out, as a trace has thousands of lines."""
+    default = asdict(Operator("", (), ()))
+    short = {
+        k: v for k, v in operator.items() if v != default[k] or k in ("name", "reads", "writes")
+    }
+    for side in ("reads", "writes"):
+        short[side] = [[t["dtype"], t["place"][0], *t["shape"]] for t in operator[side]]
+    return short
+
+
+def _phases(lines: Iterator[dict[str, Any]]) -> Iterator[Phase]:
+    head: dict[str, Any] | None = None
+    operators: list[Operator] = []
+    for line in lines:
+        if "phase" in line:
+            if head is not None:
+                yield Phase(head["phase"], head["runs"], tuple(operators), head["is_decode"])
+            head, operators = line, []
+        else:
+            reads, writes = (tuple(map(_tensor, line.pop(side))) for side in ("reads", "writes"))
+            operators.append(Operator(reads=reads, writes=writes, **line))
+    if head is None:
+        raise ValueError("it has no phases")
+    yield Phase(head["phase"], head["runs"], tuple(operators), head["is_decode"])
+
+
+def _tensor(packed: list[str]) -> Tensor:
+    dtype, place, *shape = packed
+    return Tensor(tuple(shape), dtype, "host" if place == "h" else "device")
+
+
+def runs_of(phase: Phase, values: Mapping[str, int]) -> int:
+    """How often one batch runs a phase. `values` has `output` too: tokens generated."""
+    if phase.runs == "output-1":
+        return max(values["output"] - 1, 0)
+    return evaluate(phase.runs, values)
