@@ -134,7 +134,7 @@ class Trace:
 
 
 def save(trace: Trace, path: Path) -> None:
-    """Write gzipped JSON lines, a header and one line an operator; the same trace, the same bytes."""
+    """Write gzipped JSON lines: a header, then one line an operator. Same trace, same bytes."""
     head = asdict(trace)
     phases = head.pop("phases")
     lines = [{"schema": SCHEMA, **head}]
