@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from pymicro.backends.base import Place
-from pymicro.backends.cuda import gemm, gemm_portable, gemm_sm90
+from pymicro.backends.cuda import gemm, gemm_portable, gemm_sm90, gemm_verified
 from pymicro.benchmark import Case
 from pymicro.errors import Unavailable
 from pymicro.suite import benchmark
@@ -86,3 +86,21 @@ def test_the_paths_on_the_command_line_are_those_of_the_table():
 def test_a_path_newer_than_the_chip_is_refused():
     with pytest.raises(Unavailable):
         chosen((8, 6), "fp16", (4096, 4096, 4096), path="sm90")
+
+
+def test_only_rows_that_exist_are_said_to_have_run():
+    assert gemm_verified.verified() <= {row.name for row in gemm.rows()}
+
+
+def test_what_no_card_could_run_is_told_so():
+    """No V100 and no A100 was at hand; all that Hopper runs went through the device test."""
+    for row in gemm.rows():
+        assert bool(row.ran_on) <= row.runs_on((9, 0)), row.name
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp64"])
+@pytest.mark.parametrize("layout", ["nt", "nn"])
+def test_hoppers_own_kernel_serves_large_fp32_and_fp64(dtype, layout):
+    row = chosen((9, 0), dtype, (4096, 4096, 4096), layout)
+    assert row.path == "sm90"
+    assert row.source in ("gemm/sgemm_split.cu", "gemm/dgemm_tma.cu")

@@ -1,6 +1,6 @@
 """Every CUDA kernel that the GPU here can run, against the reference; skipped where there is none.
 
-Run on a card to fill the `ran_on` of its rows; one thread of BLAS a process, else they fight:
+Run on a card to fill `gemm_verified` for it; one thread of BLAS a process, else they fight:
 OPENBLAS_NUM_THREADS=1 pytest -n 8 -v tests/backends/test_gemm_device.py
 """
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pymicro.backends.cuda import gemm_verified
+
 Capability = tuple[int, int]
 
 
@@ -26,7 +28,6 @@ class GemmKernel:
         abi: `pointer` kernels take (A, B, C, m, n, k); `tma` kernels take tensor maps.
         layouts: layouts of B it reads, `nt` (n×k) or `nn` (k×n).
         alignment: each row of A, B and C must be a multiple of this many bytes.
-        ran_on: devices on which it was verified against the reference, by catalogue key.
     """
 
     path: str
@@ -45,12 +46,16 @@ class GemmKernel:
     abi: Literal["pointer", "tma"] = "pointer"
     layouts: tuple[str, ...] = ("nt",)
     alignment: int = 1
-    ran_on: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         tile = "x".join(map(str, self.tile))
         return "_".join(filter(None, (self.path, self.dtype, tile, self.variant)))
+
+    @property
+    def ran_on(self) -> tuple[str, ...]:
+        """Devices on which it was verified against the reference, by catalogue key."""
+        return gemm_verified.ran_on(self.name)
 
     @property
     def is_trusted(self) -> bool:

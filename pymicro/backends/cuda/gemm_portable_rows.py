@@ -12,7 +12,6 @@ from pymicro.backends.cuda.gemm_kernel import Capability, GemmKernel
 from pymicro.dtypes import DTYPES
 
 LAYOUTS = ("nt", "nn")
-VERIFIED = ("h200_sxm_141gb",)
 
 
 def _simt() -> Iterator[GemmKernel]:
@@ -108,7 +107,6 @@ def _tensor_core(
         shared_bytes=shared_bytes,
         layouts=(layout,),
         alignment=alignment,
-        ran_on=() if path == "sm70" else VERIFIED,
     )
 
 
@@ -158,7 +156,7 @@ def _sm80() -> Iterator[GemmKernel]:
                 row = _tensor_core(
                     path, dtype, layout, tile, warps, first, stages=stages, alignment=16
                 )
-                yield replace(row, last=(8, 0), ran_on=())
+                yield replace(row, last=(8, 0))
             if copied:
                 yield _tensor_core(
                     path, dtype, layout, (128, 128, 64), (2, 2), first, stages=4, alignment=4

@@ -23,7 +23,6 @@ from pymicro.errors import Unavailable
 __all__ = ["ROWS", "bind", "choose", "estimated_cycles", "refusal", "row"]
 
 _FORMATS = {"fp16": "FP16", "bf16": "BF16", "fp8_e4m3": "E4M3", "int8": "INT8", "tf32": "TF32"}
-_H200 = ("h200_sxm_141gb",)
 _BARRIER_BYTES = 16  # per stage: full and empty
 _LOADER_BYTES = 64
 
@@ -41,7 +40,6 @@ def row(
     promote: bool = False,
     policies: tuple[str, str] = ("evict_normal", "evict_normal"),
     variant: str = "",
-    ran_on: tuple[str, ...] = (),
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
     that share operands, `stages` of 128 bytes of k; the rest as the source explains its macros.
@@ -84,7 +82,6 @@ def row(
         abi="tma",
         alignment=16,
         variant=variant,
-        ran_on=ran_on,
     )
 
 
@@ -95,20 +92,12 @@ def _rows(dtype: str, variant: str = "") -> tuple[GemmKernel, ...]:
     """
     sixteen_bit_output = DTYPES[DTYPES[dtype].output].itemsize_bytes == 2
     return (
-        row(
-            dtype, (128, 256), 2, 4, late_store=sixteen_bit_output, variant=variant, ran_on=_H200
-        ),
-        row(
-            dtype, (192, 256), 3, 3, cluster=(1, 2), producer=False, variant=variant,
-            ran_on=_H200 if dtype == "bf16" else (),
-        ),
+        row(dtype, (128, 256), 2, 4, late_store=sixteen_bit_output, variant=variant),
+        row(dtype, (192, 256), 3, 3, cluster=(1, 2), producer=False, variant=variant),
         row(dtype, (128, 192), 2, 4, variant=variant),
         row(dtype, (128, 128), 2, 6, variant=variant),
-        row(
-            dtype, (64, 128), 1, 4, resident=2, variant=variant,
-            ran_on=_H200 if dtype == "fp16" else (),
-        ),
-    )  # fmt: skip
+        row(dtype, (64, 128), 1, 4, resident=2, variant=variant),
+    )
 
 
 ROWS: tuple[GemmKernel, ...] = (
