@@ -65,6 +65,7 @@ class _Measured:
     prepared: Prepared
     result: Result
     burst: Samples | None = None
+    sampling_s: float = 0.0
 
 
 def cases(
@@ -97,7 +98,7 @@ def run(
     the later one replaces the earlier (`results.latest`).
     """
     share_s = options.budget_s / max(sum(bool(case.variant) for case in planned), 1)
-    deadline_s = context.bench.timer.now() + options.budget_s
+    left_s = options.budget_s
     lost: str | None = None
     for _, group in itertools.groupby(planned, key=_problem_key):
         with contextlib.ExitStack() as undo:
@@ -111,13 +112,15 @@ def run(
                 context.on_case(case, "run")
                 measured = _first_look(benchmark, case, options, context, share_s)
                 undo.callback(measured.prepared.close)
+                left_s -= measured.sampling_s
                 yield measured.result
                 ready.append(measured)
                 if measured.result.outcome == "failed" and not context.bench.is_alive():
                     lost = f"{case.backend} {case.variant} left the GPU's context unusable."
-            in_time = context.bench.timer.now() < deadline_s
-            if lost is None and in_time and not context.interrupted():
+            if lost is None and left_s > 0 and not context.interrupted():
+                began_s = context.bench.timer.now()
                 yield from _sustained(benchmark, _chosen(ready, options), context, share_s)
+                left_s -= context.bench.timer.now() - began_s
     with contextlib.suppress(PymicroError):  # A context that died frees nothing.
         context.bench.release()
 
@@ -159,6 +162,7 @@ def _first_look(
         )
         blank = _told_cache(blank, options)
         before = context.bench.flush() if blank.cache == "cold" else None
+        began_s = timer.now()
         with _undisturbed():
             if context.bench.place.kind == "cpu" or clock.side == "host":
                 plan = Plan(budget_s=max(share_s, 0.3))
@@ -166,10 +170,10 @@ def _first_look(
                     timer, [prepared.call], plan, before, context.interrupted
                 )[0]
                 result = _with_samples(blank, samples, context, "times_s")
-                return _Measured(case, prepared, result)
+                return _Measured(case, prepared, result, None, timer.now() - began_s)
             samples = sampling.burst(timer, prepared.call, Plan(), before)
         result = _with_samples(blank, samples, context, "burst_s")
-        return _Measured(case, prepared, result, samples)
+        return _Measured(case, prepared, result, samples, timer.now() - began_s)
     except Exception as error:
         return _Measured(case, prepared, _without_time(blank, error))
 

@@ -21,9 +21,9 @@ from pymicro.operands import decode
 
 _ROWS = 32
 _GROUP = 32
-# Sides of the blocks in which operands are widened to float64, and elements of those that
-# threads share: 8 MiB each.
-_DEPTH, _SLAB, _CELLS = 4096, 2048, 2**20
+# Longest side of the blocks in which operands are widened to float64, and their elements: 8 MiB
+# each, one a thread.
+_DEPTH, _CELLS = 4096, 2**20
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class GemmReference:
             self._rows, self._columns = _spread(m, 8, rng), _spread(self._n, _ROWS, rng)
             wide = np.longdouble
         left, right = a[self._rows], b[self._columns]
-        self._expected = _product(left, right, dtype, wide)
+        self._expected, squares = _products(left, right, dtype, wide)
         # The size that rounding errors of the sum are relative to: root of the summed squares.
-        self._spread = np.sqrt(_product(left, right, dtype, np.float64, np.square))
+        self._spread = np.sqrt(squares)
         self._refuse_overflow()
         # Real weights: with signs alone, two swapped elements would often cancel.
         self._weights = rng.uniform(0.25, 1.75, self._n) * rng.choice([-1.0, 1.0], self._n)
@@ -150,24 +150,24 @@ class GemmReference:
         return np.fmin(sizes, 4 * np.sqrt(squares)) * self._output.unit_roundoff + summing
 
 
-Wide = Callable[[np.ndarray], np.ndarray]
-
-
-def _product(
-    left: np.ndarray,
-    right: np.ndarray,
-    dtype: DType,
-    wide: Any,
-    then: Wide = np.asarray,
-) -> np.ndarray:
-    """left · rightᵀ in the type `wide`, of `then` of the numbers, a block at a time."""
+def _products(
+    left: np.ndarray, right: np.ndarray, dtype: DType, wide: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """left · rightᵀ in the type `wide`, and in float64 that of all squares, block by block."""
     out = np.zeros((left.shape[0], right.shape[0]), wide)
+    squares = np.zeros(out.shape)
     for low, high in _spans(left.shape[1], _DEPTH):
-        first = then(decode(left[:, low:high], dtype).astype(wide))
-        for start, stop in _spans(right.shape[0], _SLAB):
-            second = then(decode(right[start:stop, low:high], dtype).astype(wide))
-            out[:, start:stop] += first @ second.T
-    return out
+        first = decode(left[:, low:high], dtype).astype(wide)
+        first_squares = np.square(first.astype(np.float64))
+
+        def multiply(span: tuple[int, int]) -> None:
+            second = decode(right[slice(*span), low:high], dtype).astype(wide)  # noqa: B023
+            out[:, slice(*span)] += first @ second.T  # noqa: B023
+            second = np.square(second.astype(np.float64))
+            squares[:, slice(*span)] += first_squares @ second.T  # noqa: B023
+
+        _in_parallel(multiply, _spans(right.shape[0], max(1, _CELLS // (high - low))))
+    return out, squares
 
 
 def _checksums(

@@ -231,3 +231,33 @@ def test_a_case_is_timed_on_the_side_it_asks_for(side, monkeypatch):
     # What the host pays is no burst of the device and is sampled once.
     assert [bool(r.burst_s) for r in found] == ([False] if side == "host" else [True, True])
     assert found[-1].times_s
+
+
+def test_slow_preparation_does_not_eat_the_time_for_sampling(monkeypatch):
+    launch, bench = benchmark("launch"), _Requests()
+    bench.clock = lambda wanted: bench.timer
+    backend = backends.backend("cuda")
+
+    def prepare(*_):
+        bench.timer.clock_s += 100.0
+        return Prepared(lambda: None)
+
+    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
+    monkeypatch.setattr(backend, "prepare", prepare, raising=False)
+    params = {"call": "args0", "side": "device", "calls": 100}
+    case = Case("launch", "cuda", "cpp", "int32", params)
+    found = list(run.run(launch, [case], run.Options(budget_s=8.0), context(bench)))
+    assert [bool(r.times_s) for r in found] == [False, True]
+
+
+def test_a_budget_that_bursts_have_spent_leaves_no_sustained_samples(monkeypatch):
+    launch, bench = benchmark("launch"), _Requests()
+    bench.clock = lambda wanted: bench.timer
+    backend = backends.backend("cuda")
+    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
+    monkeypatch.setattr(backend, "prepare", lambda *_: Prepared(lambda: None), raising=False)
+    params = {"call": "args0", "side": "device", "calls": 100}
+    case = Case("launch", "cuda", "cpp", "int32", params)
+    (result,) = run.run(launch, [case], run.Options(budget_s=0.01), context(bench))
+    assert result.burst_s
+    assert not result.times_s
