@@ -20,7 +20,7 @@ _REASONS = {
     6: "not found",
     9: "the NVIDIA kernel module is not loaded",
     10: "the driver did not answer in time",
-    12: "no NVIDIA driver: its monitoring library cannot be loaded",
+    12: "no NVIDIA driver is installed (its library libnvidia-ml is missing)",
     13: "this driver is too old to offer it",
     15: "the GPU has fallen off the bus or is otherwise lost",
     16: "the GPU needs a reset",
@@ -95,25 +95,32 @@ def ask(question: Callable[[], Any]) -> tuple[Any, Exception | None]:
         return None, error
 
 
+def initialise(binding: Any = None) -> tuple[Any, str | None]:
+    """The initialised binding (`pynvml`) and None, or None and why not; again costs nothing."""
+    if binding is None:
+        try:
+            import pynvml
+        except ImportError:
+            return None, "its binding nvidia-ml-py is not installed"
+        except Exception as broken:  # A broken package raises anything while it loads.
+            return None, f"its binding does not import ({type(broken).__name__})"
+        binding = pynvml
+    _, error = ask(lambda: binding.nvmlInit())
+    if isinstance(error, AttributeError):
+        return None, "the package pynvml found is not NVIDIA's binding (nvidia-ml-py)"
+    return (binding, None) if error is None else (None, reason(error))
+
+
 def open_nvml(binding: Any = None) -> Any:
-    """The initialised binding (`pynvml`); calling again costs nothing.
+    """The initialised binding.
 
     Raises:
         Unavailable: not installed, no driver, version mismatch or no permission.
     """
-    if binding is None:
-        try:
-            import pynvml
-        except ImportError as missing:
-            raise Unavailable("NVML cannot be read: nvidia-ml-py is not installed.") from missing
-        except Exception as broken:  # A broken package raises anything while it loads.
-            said = type(broken).__name__
-            raise Unavailable(f"NVML cannot be read: pynvml does not import ({said}).") from broken
-        binding = pynvml
-    _, error = ask(lambda: binding.nvmlInit())
-    if error is not None:
-        raise Unavailable(f"NVML cannot be read: {reason(error)}.") from error
-    return binding
+    nvml, why = initialise(binding)
+    if why is not None:
+        raise Unavailable(f"NVML cannot be read: {why}.")
+    return nvml
 
 
 def find(uuid: str | None, pci_bus_id: str | None = None, binding: Any = None) -> NvmlDevice:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from pymicro.nvml import initialise, reason
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,9 @@ def local_gpus(nvml: Any = None) -> list[LocalGpu]:
 
 def look(nvml: Any = None) -> NvmlView:
     """Ask NVML once, without a CUDA context; `nvml` stands in for the module pynvml."""
-    try:
-        nvml = nvml or importlib.import_module("pynvml")
-    except ImportError:
-        return NvmlView(reason="the NVML binding (nvidia-ml-py) is not installed")
-    except Exception as error:  # A broken package raises anything while it loads.
-        return NvmlView(reason=f"the NVML binding does not import ({type(error).__name__})")
-    try:
-        nvml.nvmlInit()
-    except AttributeError:
-        return NvmlView(reason="the package pynvml found is not NVIDIA's binding (nvidia-ml-py)")
-    except Exception as error:
-        return NvmlView(reason=_why_no_nvml(error))
+    nvml, why = initialise(nvml)
+    if why is not None:
+        return NvmlView(reason=why)
     try:
         return _view(nvml)
     finally:
@@ -80,16 +72,6 @@ def bus_id(text: str) -> str:
     """`0000:19:00.0` from NVML's eight-digit domain, CUDA's four-digit one, either case."""
     domain, bus, rest = text.strip().lower().split(":")
     return f"{int(domain, 16):04x}:{bus}:{rest}"
-
-
-def _why_no_nvml(error: Exception) -> str:
-    reasons = {
-        9: "the NVIDIA driver is not loaded",
-        12: "no NVIDIA driver is installed (its library libnvidia-ml is missing)",
-        18: "the kernel module and the driver library have different versions: reboot or reload "
-        "the module",
-    }
-    return reasons.get(getattr(error, "value", 0), f"NVML does not start: {error}")
 
 
 def _view(nvml: Any) -> NvmlView:
@@ -103,12 +85,12 @@ def _view(nvml: Any) -> NvmlView:
         lost: dict[str, str] = {}
         handle = _ask(nvml, ("nvmlDeviceGetHandleByIndex",), (index,), lost, "handle")
         gpus.append(LocalGpu(index=index, missing=lost) if lost else _gpu(nvml, index, handle))
-    reason = None if gpus else missing.get("count", "NVML shows no GPU")
+    why = None if gpus else missing.get("count", "NVML shows no GPU")
     return NvmlView(
         tuple(gpus),
         None if driver is None else _text(driver),
         None if cuda is None else (cuda // 1000, cuda % 1000 // 10),
-        reason,
+        why,
     )
 
 
@@ -189,6 +171,6 @@ def _ask(
         try:
             return function(*arguments)
         except Exception as error:  # NVMLError, or what a faulty library makes of a call.
-            why = str(error) or type(error).__name__
+            why = reason(error)
     missing[attribute] = why
     return None
