@@ -275,7 +275,7 @@ def _sustained(
     for measured in chosen:
         context.on_case(measured.case, "sustained")
     before = context.bench.flush() if chosen[0].result.cache == "cold" else None
-    plan = Plan(min_seconds=1.0, budget_s=max(2.5, share_s), batch_s=0.025, block_s=0.25)
+    plan = Plan(min_seconds=1.0, budget_s=max(2.0, share_s), batch_s=0.025, block_s=0.25)
     calls = [_tagged(m.prepared.call, who) for who, m in enumerate(chosen)]
     timer = context.bench.clock(benchmark.clock(chosen[0].case.params))
     try:
