@@ -104,3 +104,19 @@ def test_hoppers_own_kernel_serves_large_fp32_and_fp64(dtype, layout):
     row = chosen((9, 0), dtype, (4096, 4096, 4096), layout)
     assert row.path == "sm90"
     assert row.source in ("gemm/sgemm_split.cu", "gemm/dgemm_tma.cu")
+
+
+@pytest.mark.parametrize("m", [1, 5, 16, 32])
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)])
+def test_few_rows_get_a_kernel_of_no_more_rows_than_it_takes(capability, dtype, m):
+    row = chosen(capability, dtype, (m, 4096, 1024))
+    assert gemm_portable.is_skinny(row)
+    smaller = [r for r in gemm.rows() if gemm_portable.is_skinny(r) and r.dtype == dtype]
+    assert row.tile[0] == min(r.tile[0] for r in smaller if r.tile[0] >= m)
+
+
+def test_more_rows_get_no_strips():
+    for dtype in ("fp16", "fp32"):
+        assert not gemm_portable.is_skinny(chosen((9, 0), dtype, (33, 4096, 1024)))
+        assert not gemm_portable.is_skinny(chosen((8, 0), dtype, (33, 8, 8)))

@@ -59,7 +59,7 @@ def test_unserved_problems_are_refused_in_a_sentence():
 class Recorder:
     """Stands for a loaded kernel and keeps what it was bound with."""
 
-    def bind(self, grid, block, arguments, stream, shared_bytes=0, cluster=(1, 1, 1)):
+    def bind(self, grid, block, arguments, stream, shared_bytes=0, cluster=(1, 1, 1), overlap=0):
         self.bound = (grid, block, [a.value for a in arguments], stream, shared_bytes)
         return lambda: None
 

@@ -176,3 +176,15 @@ def test_fp32_loop_is_multiply_adds_without_bank_conflicts(name, tmp_path):
     reads = Counter(register_reads(body))
     assert share >= 0.945
     assert reads[1] / reads.total() >= 0.88
+
+
+@pytest.mark.parametrize("name", ["fp16_16x8x256", "fp32_1x8x256"])
+def test_what_may_overlap_waits_for_the_kernel_before_it(name, tmp_path):
+    """Before the first load, and only where the row says so to the launch."""
+    waits = {}
+    for path in ("sm80", "sm90"):
+        row = named(f"{path}_{name}_skinny")
+        code = listing(row, "sm_90" if row.overlap else "sm_80", tmp_path)
+        first = next(i for i, text in enumerate(code) if "LDG" in text)
+        waits[path] = any("ACQBULK" in text for text in code[:first])
+    assert waits == {"sm80": False, "sm90": True}

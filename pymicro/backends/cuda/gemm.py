@@ -121,7 +121,7 @@ def choose(case: Case, place: Place) -> GemmKernel:
     assert place.capability is not None
     p, path = case.params, case.params["path"]
     sm90 = _sm90(case, place) if path in ("auto", "sm90") else None
-    if sm90 is not None:
+    if sm90 is not None and not (case.variant == FASTEST and _few_rows(case, place)):
         return sm90
     if case.variant != FASTEST:
         raise Unavailable(
@@ -139,6 +139,14 @@ def choose(case: Case, place: Place) -> GemmKernel:
         )
     except UsageError as error:
         raise Unavailable(str(error)) from error
+
+
+def _few_rows(case: Case, place: Place) -> bool:
+    """Whether a kernel made for few rows of A, and trusted, serves the case."""
+    return any(
+        gemm_portable.is_skinny(row) and row.is_trusted and case.params["m"] <= row.tile[0]
+        for row in candidates(case, place)
+    )
 
 
 def _sm90(case: Case, place: Place) -> GemmKernel | None:

@@ -60,6 +60,10 @@ def choose(
 
     if path is None:
         able = [row for row in able if row.is_trusted] or able
+    thin = [row for row in able if is_skinny(row) and m <= row.tile[0]]
+    if thin:
+        return min(thin, key=lambda row: (row.tile[0], PATHS.index(row.path)))
+    able = [row for row in able if not is_skinny(row)] or able
 
     def preference(row: GemmKernel) -> tuple[bool, int, int, int, int]:
         area = row.tile[0] * row.tile[1]
@@ -73,6 +77,11 @@ def choose(
         )
 
     return max(able, key=preference)
+
+
+def is_skinny(row: GemmKernel) -> bool:
+    """Whether a row is made for no more rows of A than its tile has."""
+    return row.variant == "skinny"
 
 
 def blocks(row: GemmKernel, m: int, n: int) -> int:
@@ -136,4 +145,5 @@ def bind(
         stream,
         row.shared_bytes,
         row.cluster,
+        row.overlap,
     )

@@ -39,13 +39,14 @@ def row(
     late_store: bool = False,
     promote: bool = False,
     policies: tuple[str, str] = ("evict_normal", "evict_normal"),
+    stagings: int = 2,
     variant: str = "",
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
     that share operands, `stages` of 128 bytes of k; the rest as the source explains its macros.
     """
     producer_registers, consumer_registers = (32, 160) if warpgroups == 3 else (40, 232)
-    staging_bytes = warpgroups * 4 * 2 * WARP_ROWS * SPAN_BYTES
+    staging_bytes = warpgroups * 4 * stagings * WARP_ROWS * SPAN_BYTES
     defines: dict[str, str | int] = {
         f"FORMAT_{_FORMATS[dtype]}": 1,
         "BLOCK_M": block[0],
@@ -53,6 +54,7 @@ def row(
         "WARPGROUPS": warpgroups,
         "INSTRUCTION_N": instruction_n or block[1],
         "STAGES": stages,
+        "STAGINGS": stagings,
         "CLUSTER_M": cluster[0],
         "CLUSTER_N": cluster[1],
         "PRODUCER": int(producer),
