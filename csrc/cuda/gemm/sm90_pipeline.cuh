@@ -60,11 +60,12 @@ struct Loader {
     barrier_expect(full, STAGE_BYTES);
     const u32 rank = cluster_rank(), rank_m = rank % CLUSTER_M, rank_n = rank / CLUSTER_M;
     const int x = (backwards ? plan.k_steps - 1 - piece.k : piece.k) * STEP;
-    load<CLUSTER_N>(to, a, x, piece.row, BLOCK_M, rank_n,
-                    ((1 << CLUSTER) - 1) / ((1 << CLUSTER_M) - 1) << rank_m, full,
-                    POLICY_(POLICY_A));
-    load<CLUSTER_M>(to + A_BYTES, b, x, piece.column, BLOCK_N, rank_m,
-                    ((1 << CLUSTER_M) - 1) << rank_n * CLUSTER_M, full, POLICY_(POLICY_B));
+    load<BLOCK_M, CLUSTER_N>(to, a, x, piece.row, rank_n,
+                             ((1 << CLUSTER) - 1) / ((1 << CLUSTER_M) - 1) << rank_m, full,
+                             POLICY_(POLICY_A));
+    load<BLOCK_N, CLUSTER_M>(to + A_BYTES, b, x, piece.column, rank_m,
+                             ((1 << CLUSTER_M) - 1) << rank_n * CLUSTER_M, full,
+                             POLICY_(POLICY_B));
     if (++piece.k == piece.k_end) {
       more = schedule.next(plan, piece);
       // Every other tile from the far end of k: what the last one left in the second-level cache
@@ -74,16 +75,24 @@ struct Loader {
   }
 
  private:
-  // This block's part of an operand tile of `rows` rows, to all `parts` blocks that share it.
-  template <int parts>
-  __device__ __forceinline__ void load(u32 to, const TensorMap* map, int x, int row, int rows,
-                                       u32 part, u32 blocks, u32 full, u64 policy) {
-    const int height = rows / parts;
-    if (parts == 1)
+  // This block's share of an operand tile of `rows` rows, to all `parts` blocks that use it: one
+  // box, or where the tile does not divide evenly every `parts`-th of its boxes of 32 rows.
+  template <int rows, int parts>
+  __device__ __forceinline__ void load(u32 to, const TensorMap* map, int x, int row, u32 part,
+                                       u32 blocks, u32 full, u64 policy) {
+    constexpr bool even = rows % (8 * parts) == 0;
+    constexpr int box = even ? rows / parts : 32;
+    if constexpr (parts == 1) {
       tma_load(to, map, x, row, full, policy);
-    else
-      tma_load_shared(to + part * height * 128, map, x, row + part * height, full,
-                      (unsigned short)blocks, policy);
+    } else {
+#pragma unroll
+      for (int i = 0; i < (even ? 1 : (rows / box + parts - 1) / parts); ++i) {
+        const int from = (part + i * parts) * box;
+        if (even || from < rows)
+          tma_load_shared(to + from * 128, map, x, row + from, full, (unsigned short)blocks,
+                          policy);
+      }
+    }
   }
 };
 

@@ -171,6 +171,11 @@ def _work_space(kernel: GemmKernel, chosen: Plan, launched: int) -> driver.Buffe
     return space
 
 
+def box_rows(rows: int, parts: int) -> int:
+    """Rows of one copy where `parts` blocks load a tile for each other, as the source has it."""
+    return rows // parts if rows % (8 * parts) == 0 else 32
+
+
 def tensor_maps(
     kernel: GemmKernel, a_ptr: int, b_ptr: int, c_ptr: int, m: int, n: int, k: int
 ) -> tuple[driver.TensorMap, driver.TensorMap, driver.TensorMap]:
@@ -179,7 +184,7 @@ def tensor_maps(
     dtype = DTYPES[kernel.dtype]
     out_bytes = DTYPES[dtype.output].itemsize_bytes
     return (  # Promotion to 256 bytes reads more from the cache, and ran slower on an H200.
-        tensor_map(dtype.name, a_ptr, m, k, (block_m // macro(kernel, "CLUSTER_N"), step)),
-        tensor_map(dtype.name, b_ptr, n, k, (block_n // macro(kernel, "CLUSTER_M"), step)),
+        tensor_map(dtype.name, a_ptr, m, k, (box_rows(block_m, macro(kernel, "CLUSTER_N")), step)),
+        tensor_map(dtype.name, b_ptr, n, k, (box_rows(block_n, macro(kernel, "CLUSTER_M")), step)),
         tensor_map(dtype.output, c_ptr, m, n, (WARP_ROWS, SPAN_BYTES // out_bytes)),
     )
