@@ -122,6 +122,7 @@ class EventTimer:
         self._start, self._stop = (self._event() for _ in range(2))
         self._gate = _Gate(gpu, stream)
         self._clock = _ClockProbe(gpu, stream)
+        self._pace = _Pace()
         self._load()
 
     def for_requests(self, requests: int) -> EventTimer:
@@ -147,12 +148,17 @@ class EventTimer:
         if before is not None:
             before()
         began = self.now()
+        enough = self._pace.enough(call, repeats)
         self._gate.close()
         try:
             self._clock.read(0)
             driver.check(cuda.cuEventRecord(self._start, self._stream))
-            for _ in range(repeats):
+            queueing = self.now()
+            for queued in range(repeats):
+                if queued == enough:
+                    self._gate.open()
                 call()
+            queued_s = self.now() - queueing
             driver.check(cuda.cuEventRecord(self._stop, self._stream))
             self._clock.read(1)
         finally:
@@ -163,6 +169,7 @@ class EventTimer:
             return Timing(math.nan, began, ended)
         # Events may come out in the wrong order: a negative time, which sampling rejects.
         elapsed_s = driver.check(cuda.cuEventElapsedTime(self._start, self._stop)) * 1e-3
+        self._pace = _Pace(call, elapsed_s / repeats, queued_s / repeats)
         return Timing(elapsed_s / repeats, began, ended, self._clock.mean_hz())
 
     def now(self) -> float:
@@ -174,6 +181,33 @@ class EventTimer:
     @staticmethod
     def _event() -> Any:
         return driver.check(driver.cuda().cuEventCreate(0))
+
+
+# How far ahead of the device the host has to be: this many times what it still needs, and a hiccup.
+_LEAD = 3.0
+_HICCUP_S = 1e-3
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """Seconds that the device and the host took for one call when it was timed last.
+
+    While the host queues calls behind the gate the device idles and cools, and the more so the
+    slower the library is to call; under a power limit that is repaid with a higher clock. So the
+    gate opens as soon as so much is queued that the device cannot catch up with the host.
+    """
+
+    call: Call | None = None
+    device_s: float = 0.0
+    host_s: float = 0.0
+
+    def enough(self, call: Call, repeats: int) -> int:
+        """How many of `repeats` calls to queue before opening; `repeats` where none is known."""
+        if call is not self.call or not self.device_s > 0:
+            return repeats
+        host_s = _LEAD * self.host_s
+        queued = math.ceil((repeats * host_s + _HICCUP_S) / (self.device_s + host_s))
+        return min(repeats, queued)
 
 
 class _Gate:

@@ -76,7 +76,7 @@ def event_timer(monkeypatch, elapsed_ms, times_out=False):
         gate._words[1] = int(times_out)
 
     gate.launch = launch
-    timer._gate = gate
+    timer._gate, timer._pace = gate, timers._Pace()
     timer._clock = SimpleNamespace(read=lambda which: log.append(which), mean_hz=lambda: 1.4e9)
     return timer, gate, log
 
@@ -95,6 +95,35 @@ def test_work_is_queued_between_events_behind_the_closed_gate(monkeypatch):
     assert gate._words[0] == 1
     assert timing.seconds == pytest.approx(1e-3)
     assert timing.sm_clock_hz == 1.4e9
+
+
+def test_a_long_call_known_from_before_leaves_the_device_idle_for_a_few_only(monkeypatch):
+    """The host needs 10 us a call, the device 250: what cools meanwhile is repaid with clock."""
+    timer, gate, _ = event_timer(monkeypatch, 25.0)
+    now = iter(range(10**6))
+    monkeypatch.setattr(timer, "now", lambda: next(now) * 1e-3)  # Queueing 100 calls takes 1 ms.
+    opened = []
+    call = lambda: opened.append(gate._words[0])  # noqa: E731
+    timer.time(call, 100)
+    assert opened == [0] * 100
+    timer.time(call, 100)
+    queued = opened[100:].index(1)
+    assert 4 <= queued <= 20
+    assert opened[100 + queued :] == [1] * (100 - queued)
+    opened.clear()
+    timer.time(lambda: opened.append(gate._words[0]), 100)  # Another call: nothing is known of it.
+    assert opened == [0] * 100
+
+
+def test_a_call_that_the_host_makes_slower_than_the_device_runs_it_waits_for_all(monkeypatch):
+    timer, gate, _ = event_timer(monkeypatch, 0.5)
+    now = iter(range(10**6))
+    monkeypatch.setattr(timer, "now", lambda: next(now) * 1e-3)
+    opened = []
+    call = lambda: opened.append(gate._words[0])  # noqa: E731
+    for _ in range(3):
+        timer.time(call, 100)
+    assert opened == [0] * 300
 
 
 def test_the_gate_opens_though_the_call_raises(monkeypatch):
