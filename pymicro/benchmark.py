@@ -16,7 +16,8 @@ class Axis:
     `kind` says how a word is parsed: `count` of elements, size in `bytes`, one of `choices`.
     All accept lists, `count` and `bytes` ranges too. `default` is a word as the user would
     type it, the name of another axis whose value it takes, or None: then `Benchmark.defaults`,
-    which knows the device, decides. `only` limits an axis to devices of one kind.
+    which knows the device, decides. `only` limits an axis to devices of one kind. `usual` is a
+    value that says nothing: a case at it has no such parameter.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Axis:
     default: str | None = None
     choices: tuple[str, ...] = ()
     only: Literal["cpu", "cuda"] | None = None
+    usual: int | None = None
 
 
 @dataclass(frozen=True)

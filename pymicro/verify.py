@@ -150,6 +150,27 @@ class GemmReference:
         return np.fmin(sizes, 4 * np.sqrt(squares)) * self._output.unit_roundoff + summing
 
 
+class BatchReference:
+    """The expected products of several A (batch×m×k) and B, each against its own reference."""
+
+    def __init__(self, dtype: DType, layout: str, a: np.ndarray, b: np.ndarray) -> None:
+        """Compute the references.
+
+        Raises:
+            Unavailable: a true product does not fit the output's format.
+        """
+        self._products = [GemmReference(dtype, layout, *pair) for pair in zip(a, b, strict=True)]
+
+    def check(self, c: np.ndarray) -> Check:
+        """Compare all of C (batch×m×n); returns the check of the worst.
+
+        Raises:
+            WrongResult: one is beyond tolerance, or not a number.
+        """
+        checks = [one.check(of) for one, of in zip(self._products, c, strict=True)]
+        return max(checks, key=lambda check: check.error)
+
+
 def _products(
     left: np.ndarray, right: np.ndarray, dtype: DType, wide: Any
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -96,7 +96,7 @@ def _prepare_matmul(a, b, c, *, dtype: str, layout: str) -> Callable[[], None]:
     wanted = {
         "tf32": types.COMPUTE_TYPE_TF32, "fp64": types.COMPUTE_TYPE_FP64
     }.get(dtype, types.COMPUTE_TYPE_FP32)  # fmt: skip
-    right = b.T if layout == "nt" else b
+    right = b.swapaxes(-1, -2) if layout == "nt" else b
 
     def call() -> None:
         before = get_compute_type(storage)
@@ -144,3 +144,4 @@ def _prepare_cublas(a, b, c, *, dtype: str, layout: str) -> Callable[[], None]:
 
 
 VARIANTS = {"raw": _prepare_raw, "matmul": _prepare_matmul, "cublas": _prepare_cublas}
+BATCHED = ("matmul",)

@@ -239,6 +239,7 @@ def _prepare_parallel(a, b, c, *, dtype: str, layout: str) -> Callable[[], None]
 
 
 VARIANTS = {"tiled": _prepare_tiled, "parallel": _prepare_parallel}
+BATCHED = ()
 _TYPES = {"tiled": _CUDA_TYPES, "parallel": _CPU_TYPES}
 
 

@@ -38,7 +38,14 @@ def tiled_kernel(
     B_IS_NK: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, EVEN: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """One tile of C a program. EVEN promises that the blocks divide m, n and k."""
+    """One tile of C a program. EVEN promises that the blocks divide m, n and k.
+
+    The second dimension of the grid counts products, one behind the other in memory.
+    """
+    product = tl.program_id(1).to(tl.int64)
+    a_ptr += product * m * k
+    b_ptr += product * n * k
+    c_ptr += product * m * n
     row, column = _place(tl.program_id(0), m, n, BLOCK_M, BLOCK_N, GROUP)
     ms = row * BLOCK_M + tl.arange(0, BLOCK_M)
     ns = column * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -179,11 +186,12 @@ def _prepare_descriptor(a, b, c, *, dtype: str, layout: str) -> Callable[[], obj
 
 
 VARIANTS = {"tiled": _prepare_tiled, "descriptor": _prepare_descriptor}
+BATCHED = ("tiled",)
 
 
 def _fastest(launch, tiles, a, b, c, dtype, layout) -> Callable[[], object]:
     """The launch of the quickest tile. Two interleaved rounds, since a warm chip clocks lower."""
-    tiles = _fitting(tiles, *c.shape)
+    tiles = _fitting(tiles, *c.shape[-2:])
     if not a.is_cuda:
         return launch(tiles[-1], a, b, c, dtype, layout)
     calls = []
@@ -209,10 +217,11 @@ def _fitting(tiles, m: int, n: int) -> tuple[Tile, ...]:
 
 
 def _launch_tiled(tile: Tile, a, b, c, dtype: str, layout: str) -> Callable[[], object]:
-    (m, k), n = a.shape, c.shape[1]
+    *products, m, k = a.shape
+    n = c.shape[-1]
     block_k = tile.k_bytes // a.element_size()
     even = m % tile.m == 0 and n % tile.n == 0 and k % block_k == 0
-    grid = (triton.cdiv(m, tile.m) * triton.cdiv(n, tile.n), 1, 1)
+    grid = (triton.cdiv(m, tile.m) * triton.cdiv(n, tile.n), *(products or (1,)), 1)
     constants = (*_constants(dtype, layout), even, tile.m, tile.n, block_k, GROUP_M)
     return _bound(tiled_kernel, grid, (a, b, c, m, n, k, *constants), tile)
 

@@ -53,9 +53,11 @@ class NativeBackend:
         a, b, c = arrays["a"], arrays["b"], arrays["c"]
         dtype, layout, threads = case.dtype, case.params["layout"], case.params["threads"]
         path = paths[0]
+        products = list(zip(a, b, c, strict=True)) if "batch" in case.params else [(a, b, c)]
 
         def call() -> None:
-            _native.gemm(a, b, c, dtype, layout, threads, path)
+            for left, right, result in products:
+                _native.gemm(left, right, result, dtype, layout, threads, path)
 
         return Prepared(call, {"path": path})
 

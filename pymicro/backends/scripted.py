@@ -62,6 +62,8 @@ class ScriptedBackend(ABC):
 def _gemm(kernels: Any, case: Case, place: Place, wrap: Callable[[str, str], Any]) -> Call:
     layout = case.params["layout"]
     require(kernels.why_not(case.variant, case.dtype, layout, place.capability))
+    if "batch" in case.params and case.variant not in kernels.BATCHED:
+        raise Unavailable(f"its {case.variant} multiplies one matrix at a time.")
     formats = {"a": case.dtype, "b": case.dtype, "c": DTYPES[case.dtype].output}
     a, b, c = (wrap(name, dtype) for name, dtype in formats.items())
     return kernels.VARIANTS[case.variant](a, b, c, dtype=case.dtype, layout=layout)

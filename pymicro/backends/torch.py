@@ -43,7 +43,7 @@ class TorchBackend:
             torch.set_num_threads(case.params["threads"])
         a, b = (as_tensor(torch, arrays[x], case.dtype, place) for x in "ab")
         c = as_tensor(torch, arrays["c"], DTYPES[case.dtype].output, place)
-        b = b.t() if case.params["layout"] == "nt" else b
+        b = b.transpose(-2, -1) if case.params["layout"] == "nt" else b
         product = _PRODUCTS.get(case.dtype, _matmul)(torch, a, b, c)
         previous = torch.get_float32_matmul_precision()
         precision = "high" if case.dtype == "tf32" else "highest"
@@ -125,6 +125,8 @@ _PRODUCTS: dict[str, Callable[..., Call]] = {"int8": _int8, "fp8_e4m3": _fp8}
 
 def _why_not_gemm(case: Case, place: Place) -> str | None:
     m, n, k, layout = (case.params[x] for x in ("m", "n", "k", "layout"))
+    if "batch" in case.params and case.dtype in _PRODUCTS:
+        return f"torch multiplies one {case.dtype} matrix at a time."
     if place.kind == "cpu":
         return None
     if case.dtype == "fp8_e4m3":

@@ -57,6 +57,7 @@ def points(
         UsageError: an axis was given that this kind of device does not have.
     """
     names = {a.name for a in benchmark.axes}
+    usual = {(a.name, a.usual) for a in benchmark.axes if a.usual is not None}
     sources = {a.default for a in benchmark.axes if a.default in names}
     axes = [a for a in benchmark.axes if a.only in (None, kind)]
     for axis in benchmark.axes:
@@ -76,7 +77,7 @@ def points(
     for combination in itertools.product(*chosen):
         point = dict(combination)
         full = {a.name: point.get(a.name, point.get(a.default or "")) for a in axes}
-        found.append({k: v for k, v in full.items() if k not in sources})
+        found.append({k: v for k, v in full.items() if k not in sources and (k, v) not in usual})
     return _unique(found)
 
 

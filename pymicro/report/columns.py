@@ -78,6 +78,8 @@ def _size(result: Result) -> str:
         return " ".join(_word(k, v) for k, v in p.items() if (k, v) not in _UNSAID and k in _SAID)
     cube = p["m"] == p["n"] == p["k"]
     size = f"{p['m']}³" if cube else f"{p['m']}×{p['n']}×{p['k']}"
+    if "batch" in p:
+        size = f"{p['batch']} of {size}"
     return size if p.get("layout", "nt") == "nt" else f"{size} {p['layout']}"
 
 

@@ -8,29 +8,32 @@ from pymicro.benchmark import Axis, Benchmark, Operand, Params, Work
 from pymicro.dtypes import DTYPES
 
 if TYPE_CHECKING:
-    from pymicro.verify import GemmReference
+    from pymicro.verify import BatchReference, GemmReference
 
 
 def _operands(dtype: str, p: Params) -> tuple[Operand, ...]:
     m, n, k = p["m"], p["n"], p["k"]
     b_shape = (n, k) if p["layout"] == "nt" else (k, n)
+    several = (p["batch"],) if "batch" in p else ()
     return (
-        Operand("a", (m, k), dtype),
-        Operand("b", b_shape, dtype),
-        Operand("c", (m, n), DTYPES[dtype].output, fill="output"),
+        Operand("a", (*several, m, k), dtype),
+        Operand("b", (*several, *b_shape), dtype),
+        Operand("c", (*several, m, n), DTYPES[dtype].output, fill="output"),
     )
 
 
 def _work(dtype: str, p: Params) -> Work:
-    m, n, k = p["m"], p["n"], p["k"]
+    m, n, k, batch = p["m"], p["n"], p["k"], p.get("batch", 1)
     row = DTYPES[dtype]
     moved = (m * k + n * k) * row.itemsize_bytes + m * n * DTYPES[row.output].itemsize_bytes
-    return Work(flop=2 * m * n * k, bytes=moved)
+    return Work(flop=2 * m * n * k * batch, bytes=moved * batch)
 
 
-def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> GemmReference:
-    from pymicro.verify import GemmReference
+def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> GemmReference | BatchReference:
+    from pymicro.verify import BatchReference, GemmReference
 
+    if "batch" in p:
+        return BatchReference(DTYPES[dtype], p["layout"], inputs["a"], inputs["b"])
     return GemmReference(DTYPES[dtype], p["layout"], inputs["a"], inputs["b"])
 
 
@@ -87,6 +90,13 @@ BENCHMARK = Benchmark(
             default="nt",
             choices=("nt", "nn"),
         ),
+        Axis(
+            "batch",
+            "count",
+            "independent products of this shape, one behind the other in memory",
+            default="1",
+            usual=1,
+        ),
         Axis("threads", "count", "CPU threads (default: all usable cores)", only="cpu"),
         Axis(
             "path",
@@ -109,6 +119,7 @@ BENCHMARK = Benchmark(
         "pymicro gemm --dtype fp16",
         "pymicro gemm --dtype fp16,bf16 --size 1k,4k,8k",
         "pymicro gemm --m 4096 --n 768 --k 3072 --backend cuda,torch",
+        "pymicro gemm --batch 384 --m 128 --n 128 --k 64 --backend cuda,torch",
         "pymicro gemm --dtype fp32,tf32 --format json > gemm.json",
         "pymicro gemm --size 4k --backend cuda,torch --tune",
         "pymicro gemm --list",

@@ -15,7 +15,7 @@ from pymicro.backends.cuda import gemm, gemm_portable, gemm_sm90
 from pymicro.dtypes import DTYPES
 from pymicro.errors import Unavailable
 from pymicro.operands import draw
-from pymicro.verify import GemmReference
+from pymicro.verify import BatchReference, GemmReference
 
 # Around the edges of tiles, tiny, odd, prime, and deep ones whose tiles are cut along k.
 SHAPES = (
@@ -26,6 +26,12 @@ SHAPES = (
     (32, 512, 4096), (130, 1032, 8192), (300, 200, 6160), (2, 3, 4099), (769, 1, 33), (1, 769, 31),
     (500, 500, 500), (144, 272, 96), (515, 320, 784), (31, 2048, 64), (2048, 31, 64), (448, 448, 8),
     (72, 1160, 1056), (1030, 130, 72), (224, 4096, 32), (4104, 24, 48), (136, 136, 2064),
+)  # fmt: skip
+# The same of several products at once; the last two are those of attention over 128 tokens.
+BATCHES = (
+    (2, 1, 1, 1), (3, 128, 128, 64), (5, 64, 64, 64), (4, 256, 136, 72), (7, 100, 60, 36),
+    (2, 129, 131, 515), (9, 63, 8, 16), (33, 128, 264, 96), (2, 512, 520, 2064), (300, 64, 72, 8),
+    (384, 128, 128, 64), (384, 128, 64, 128),
 )  # fmt: skip
 
 
@@ -41,25 +47,26 @@ def place() -> Place:
 @cache
 def problem(name, layout, shape):
     """Operands, fresh in each run, and their product; drawn once for all rows of a format."""
-    m, n, k = shape
+    *several, m, n, k = shape
     dtype, seed = DTYPES[name], int(np.random.default_rng().integers(2**31))
-    a = draw((m, k), dtype, "normal", seed)
-    b = draw((n, k) if layout == "nt" else (k, n), dtype, "normal", seed + 1)
-    return a, b, GemmReference(dtype, layout, a, b)
+    a = draw((*several, m, k), dtype, "normal", seed)
+    b = draw((*several, *((n, k) if layout == "nt" else (k, n))), dtype, "normal", seed + 1)
+    return a, b, (BatchReference if several else GemmReference)(dtype, layout, a, b)
 
 
 def check(row, kernel, shape, layout, place) -> bool:
     """Whether the row served the shape; raises WrongResult if it did so wrongly."""
-    if gemm.refusal(row, shape, layout) is not None:
+    *several, m, n, k = shape
+    sizes, batch = (m, n, k), int(np.prod(several, dtype=int))
+    if gemm.refusal(row, sizes, layout, batch) is not None:
         return False
-    m, n, _ = shape
     dtype = DTYPES[row.dtype]
     a, b, reference = problem(row.dtype, layout, shape)
     buffers = [driver.Buffer(x.shape, x.dtype.str) for x in (a, b)]
-    c = driver.Buffer((m, n), DTYPES[dtype.output].storage)
+    c = driver.Buffer((*several, m, n), DTYPES[dtype.output].storage)
     try:
         pointers = tuple(x.ptr for x in (*buffers, c))
-        call = gemm.bind(row, kernel, pointers, shape, layout, place)
+        call = gemm.bind(row, kernel, pointers, sizes, layout, place, batch)
         for buffer, values in zip(buffers, (a, b), strict=True):
             buffer.upload(np.ascontiguousarray(values))
         c.fill_bytes(0xFF)
@@ -79,7 +86,9 @@ def test_every_row_is_right(row, place):
         pytest.skip(f"{row.name} does not run on compute capability {place.capability}")
     kernel = gemm.load(row, place)
     served = [
-        check(row, kernel, shape, layout, place) for shape in SHAPES for layout in row.layouts
+        check(row, kernel, shape, layout, place)
+        for shape in (BATCHES if row.batched else SHAPES)
+        for layout in row.layouts
     ]
     assert sum(served) >= 4, "too few shapes were served to say anything"
 

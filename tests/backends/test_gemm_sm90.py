@@ -56,7 +56,7 @@ def test_machine_code(kernel: GemmKernel, tmp_path: Path) -> None:
     tensor = TENSOR_OPCODE.get(kernel.dtype, "HGMMA")
     assert any(o.startswith(f"{tensor}.64x{macro(kernel, 'INSTRUCTION_N')}x") for o in opcodes)
     assert {"UTMALDG.2D", "UTMASTG.2D"} <= opcodes
-    assert "UTMALDG.2D.MULTICAST" in opcodes
+    assert ("UTMALDG.2D.MULTICAST" in opcodes) == (kernel.cluster != (1, 1, 1))
     assert not {o for o in opcodes if o.startswith(("LDL", "STL"))}
     asks = any(o.startswith("USETMAXREG") for o in opcodes)
     assert asks == bool(macro(kernel, "PRODUCER") and macro(kernel, "RESIDENT") == 1)

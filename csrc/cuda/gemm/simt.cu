@@ -2,10 +2,12 @@
 // widened to the format of the sum on their way into shared memory. The net under the fast paths.
 //
 // -DDTYPE=fp16 ... names the format; -DLAYOUT_NN=1 reads B as k rows of n, else as n rows of k.
-// Launch: ceil(m / 64) * ceil(n / 64) blocks of 256 threads; a thread owns 4 x 4 numbers of C.
+// Launch: ceil(m / 64) * ceil(n / 64) blocks of 256 threads; a thread owns 4 x 4 numbers of C;
+// times the number of products with BATCH=1.
 
 #include "common/types.cuh"
 #include "common/raster.cuh"
+#include "common/batch.cuh"
 
 #define TILE 64
 #define TILE_K 16
@@ -40,6 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
               DTYPE::Result* __restrict__ c, int m, int n, int k) {
   // An odd pitch keeps the stores of `stage_rows`, 16 apart in depth, out of each other's banks.
   __shared__ Sum panel_a[TILE_K][TILE + 1], panel_b[TILE_K][TILE + 1];
+  TO_OWN_PRODUCT(a, b, c, m, n, k);
   const Tile tile = tile_of_block(tiles_of(m, TILE), tiles_of(n, TILE));
   const int m0 = tile.row * TILE, n0 = tile.column * TILE;
   const int row = threadIdx.x / 16, column = threadIdx.x % 16;

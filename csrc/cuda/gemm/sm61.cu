@@ -7,10 +7,12 @@
 //
 // Macros: DTYPE, LAYOUT_NN=1 reads B as k rows of n, TILE, 128 or 64. Rows of A and B must be
 // multiples of 16 bytes.
-// Launch: ceil(m / TILE) * ceil(n / TILE) blocks of 256 threads.
+// Launch: ceil(m / TILE) * ceil(n / TILE) blocks of 256 threads, times the number of products
+// with BATCH=1.
 
 #include "common/types.cuh"
 #include "common/raster.cuh"
+#include "common/batch.cuh"
 
 typedef DTYPE::Stored Stored;
 typedef DTYPE::Sum Sum;
@@ -167,6 +169,7 @@ extern "C" __global__ void __launch_bounds__(threads)
     gemm_sm61(const Stored* __restrict__ a, const Stored* __restrict__ b, Sum* __restrict__ c,
               int m, int n, int k) {
   __shared__ __align__(16) Word panel_a[2][depth * pitch], panel_b[2][depth * pitch];
+  TO_OWN_PRODUCT(a, b, c, m, n, k);
   const Tile tile = tile_of_block(tiles_of(m, TILE), tiles_of(n, TILE));
   const int m0 = tile.row * TILE, n0 = tile.column * TILE;
   Chunk next_a[chunks], next_b[chunks];

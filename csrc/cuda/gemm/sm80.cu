@@ -3,9 +3,11 @@
 //
 // Macros: those of panels.cuh; STAGES; COPY_BYTES, 16 where every row of A, B and C is a multiple of
 // that, 4 where rows are only multiples of 4; SHARED_BYTES as the launch gives it.
-// Launch: ceil(m / TILE_M) * ceil(n / TILE_N) blocks of 32 * WARPS_M * WARPS_N threads.
+// Launch: ceil(m / TILE_M) * ceil(n / TILE_N) blocks of 32 * WARPS_M * WARPS_N threads,
+// times the number of products with BATCH=1.
 
 #include "gemm/mma.cuh"
+#include "common/batch.cuh"
 
 constexpr bool k_major_b = !LAYOUT_NN;
 static_assert(k_major_b || element_bytes != 1, "1-byte formats cannot be transposed on their way");
@@ -85,6 +87,7 @@ extern "C" __global__ void __launch_bounds__(threads)
     gemm_sm80(const Stored* __restrict__ a, const Stored* __restrict__ b, Result* __restrict__ c,
               int m, int n, int k) {
   extern __shared__ __align__(128) u8 memory[];
+  TO_OWN_PRODUCT(a, b, c, m, n, k);
   const u32 ring = shared_address(memory);
   const Tile tile = tile_of_block(tiles_of(m, TILE_M), tiles_of(n, TILE_N));
   const int m0 = tile.row * TILE_M, n0 = tile.column * TILE_N;

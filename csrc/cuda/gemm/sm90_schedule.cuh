@@ -15,10 +15,12 @@ struct Plan {
   int share;               // k steps of the tail per cluster
   Accumulator* partials;   // one block tile per block
   u32* ready;              // one flag per block and warpgroup, zero before and after a launch
+  int product_rows;        // cluster tiles down one of several products, all one below the other
 };
 
 struct Piece {
   int row, column;  // first row and column of C of this block
+  int row_of_b;     // with which those of B begin
   int k, k_end;     // in steps
 };
 
@@ -54,6 +56,10 @@ struct Schedule {
     const int rank = (int)cluster_rank();
     piece.row = (row * CLUSTER_M + rank % CLUSTER_M) * BLOCK_M;
     piece.column = (column * CLUSTER_N + rank / CLUSTER_M) * BLOCK_N;
+    piece.row_of_b = piece.column;
+#if BATCH
+    piece.row_of_b += row / plan.product_rows * plan.n;
+#endif
     return true;
   }
 };

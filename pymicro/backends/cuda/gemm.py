@@ -50,24 +50,30 @@ def bound(
         Unavailable, UsageError: the row cannot serve them.
     """
     pointers = tuple(arrays[name].ptr for name in "abc")
-    sizes = tuple(case.params[side] for side in "mnk")
-    return bind(row, load(row, place), pointers, sizes, case.params["layout"], place)
+    sizes, layout, batch = _problem(case)
+    return bind(row, load(row, place), pointers, sizes, layout, place, batch)
 
 
 def candidates(case: Case, place: Place) -> tuple[GemmKernel, ...]:
     """All rows that can serve a case here, trusted or not; fp8 rows add up as the variant says."""
     assert place.capability is not None
-    sizes = tuple(case.params[side] for side in "mnk")
-    layout = case.params["layout"]
+    sizes, layout, batch = _problem(case)
     return tuple(
         row
         for row in rows()
         if row.dtype == case.dtype
         and row.runs_on(place.capability)
         and (row.variant == "promoted") == (case.variant == "promoted")
+        and row.batched == (batch > 1)
         and layout in row.layouts
-        and refusal(row, sizes, layout) is None
+        and refusal(row, sizes, layout, batch) is None
     )
+
+
+def _problem(case: Case) -> tuple[tuple[int, ...], str, int]:
+    """m, n and k, the layout of B, and how many such products there are."""
+    p = case.params
+    return tuple(p[side] for side in "mnk"), p["layout"], p.get("batch", 1)
 
 
 def _remembered(case: Case, place: Place) -> tuple[GemmKernel | None, dict[str, Any]]:
@@ -92,24 +98,25 @@ def bind(
     sizes: tuple[int, ...],
     layout: str,
     place: Place,
+    batch: int = 1,
 ) -> Callable[[], None]:
-    """The launch of a row on A, B and C at these addresses, of m, n and k.
+    """The launch of a row on A, B and C at these addresses, of m, n and k; of `batch` such.
 
     Raises:
         Unavailable, UsageError: the row cannot serve them.
     """
     (a, b, c), (m, n, k) = pointers, sizes
     if row in gemm_sm90.ROWS:
-        return gemm_sm90.bind(row, kernel, a, b, c, m, n, k, place.stream, place.sm_count)
-    return gemm_portable.bind(row, kernel, a, b, c, m, n, k, layout, place.stream)
+        return gemm_sm90.bind(row, kernel, a, b, c, m, n, k, place.stream, place.sm_count, batch)
+    return gemm_portable.bind(row, kernel, a, b, c, m, n, k, layout, place.stream, batch)
 
 
-def refusal(row: GemmKernel, sizes: tuple[int, ...], layout: str) -> str | None:
+def refusal(row: GemmKernel, sizes: tuple[int, ...], layout: str, batch: int = 1) -> str | None:
     """Why a row cannot serve a shape; None if it can."""
     m, n, k = sizes
     if row in gemm_sm90.ROWS:
-        return gemm_sm90.refusal(row, m, n, k)
-    return gemm_portable.refusal(row, m, n, k, layout)
+        return gemm_sm90.refusal(row, m, n, k, batch=batch)
+    return gemm_portable.refusal(row, m, n, k, layout, batch)
 
 
 def choose(case: Case, place: Place) -> GemmKernel:
@@ -136,6 +143,7 @@ def choose(case: Case, place: Place) -> GemmKernel:
             p["layout"],
             place.capability,
             None if path == "auto" else path,
+            p.get("batch", 1),
         )
     except UsageError as error:
         raise Unavailable(str(error)) from error
@@ -156,10 +164,11 @@ def _sm90(case: Case, place: Place) -> GemmKernel | None:
         return None
     variant = "" if case.variant == FASTEST else case.variant
     try:
-        row = gemm_sm90.choose(p["m"], p["n"], p["k"], case.dtype, place.sm_count, variant)
+        return gemm_sm90.choose(
+            p["m"], p["n"], p["k"], case.dtype, place.sm_count, variant, batch=p.get("batch", 1)
+        )
     except Unavailable:
         return None
-    return row if gemm_sm90.refusal(row, p["m"], p["n"], p["k"]) is None else None
 
 
 def load(row: GemmKernel, place: Place) -> driver.Kernel:

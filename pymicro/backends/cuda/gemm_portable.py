@@ -21,6 +21,7 @@ __all__ = ["ROWS", "bind", "blocks", "choose", "refusal"]
 
 LONGEST_ROW = 2**24 - 1  # elements; kernels other than simt keep offsets within a tile in 32 bits
 LARGEST_SIZE = 2**31 - 512  # m, n, k are int, and loops may step past the end by a tile
+MOST_PRODUCTS = 65535  # blocks of a launch along its second dimension
 ENOUGH_BLOCKS = 96  # a larger tile than 64x64 pays from about this many blocks on
 PATHS = ("sm90", "sm89", "sm80", "sm75", "sm70", "sm61", "simt")  # tried in this order
 
@@ -33,6 +34,7 @@ def choose(
     layout: str,
     capability: Capability,
     path: str | None = None,
+    batch: int = 1,
 ) -> GemmKernel:
     """The row for a problem: the largest tile that still gives the chip enough blocks, of those
     the widest copies that the rows' alignment allows, of those the newest path.
@@ -49,13 +51,15 @@ def choose(
         and layout in row.layouts
         and row.runs_on(capability)
         and path in (None, row.path)
-        and refusal(row, m, n, k, layout) is None
+        and row.batched == (batch > 1)
+        and refusal(row, m, n, k, layout, batch) is None
     ]
     if not able:
         where = f"path {path}" if path else "any path"
+        several = f" batch={batch}" if batch > 1 else ""
         raise UsageError(
             f"no portable GEMM kernel of {where} multiplies {dtype} in layout {layout} at "
-            f"m={m} n={n} k={k} on compute capability {capability[0]}.{capability[1]}."
+            f"m={m} n={n} k={k}{several} on compute capability {capability[0]}.{capability[1]}."
         )
 
     if path is None:
@@ -67,7 +71,7 @@ def choose(
 
     def preference(row: GemmKernel) -> tuple[bool, int, int, int, int]:
         area = row.tile[0] * row.tile[1]
-        enough = blocks(row, m, n) >= ENOUGH_BLOCKS
+        enough = blocks(row, m, n) * batch >= ENOUGH_BLOCKS
         return (
             enough,
             area if enough else -area,
@@ -89,10 +93,12 @@ def blocks(row: GemmKernel, m: int, n: int) -> int:
     return -(-m // row.tile[0]) * -(-n // row.tile[1]) * row.cluster[0]
 
 
-def refusal(row: GemmKernel, m: int, n: int, k: int, layout: str) -> str | None:
+def refusal(row: GemmKernel, m: int, n: int, k: int, layout: str, batch: int = 1) -> str | None:
     """Why a row cannot multiply this, in a sentence; None if it can."""
     if layout not in row.layouts:
         return f"{row.name} reads B in layout {'/'.join(row.layouts)}, not {layout}."
+    if batch > MOST_PRODUCTS:
+        return f"{batch} products at once are more than the {MOST_PRODUCTS} of one launch."
     if max(m, n, k) > LARGEST_SIZE:
         return f"a side of {max(m, n, k)} is past the {LARGEST_SIZE} that 32-bit loops allow."
     if row.path != "simt" and max(n, k) > LONGEST_ROW:
@@ -115,13 +121,14 @@ def bind(
     k: int,
     layout: str,
     stream: int,
+    batch: int = 1,
 ) -> Callable[[], None]:
     """A call that multiplies these operands on `stream`; pointers are device addresses.
 
     Raises:
         UsageError: the row does not read this layout, alignment or size.
     """
-    reason = refusal(row, m, n, k, layout)
+    reason = refusal(row, m, n, k, layout, batch)
     if reason is None and (a_ptr % row.alignment or b_ptr % row.alignment or c_ptr % 16):
         reason = (
             f"{row.name} needs A and B to start at a multiple of {row.alignment} bytes, C at one "
@@ -139,7 +146,7 @@ def bind(
         operands[0] = tensor_map(row.dtype, a_ptr, m, k, (128, 16), promotion_bytes=256)
         operands[1] = tensor_map(row.dtype, b_ptr, b_rows, b_columns, (b_box, 16), 256)
     return loaded.bind(
-        (blocks(row, m, n), 1, 1),
+        (blocks(row, m, n), batch, 1),
         (row.threads, 1, 1),
         [*operands, *sizes],
         stream,

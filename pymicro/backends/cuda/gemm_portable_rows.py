@@ -282,7 +282,7 @@ def _strips(kind: str, dtype: str, tile: tuple[int, int], **own: str | int) -> I
         )
 
 
-ROWS: tuple[GemmKernel, ...] = (
+_SINGLE: tuple[GemmKernel, ...] = (
     *_simt(),
     *_sm61("sm61", ("fp32", "fp64", "int8"), (6, 1)),
     *_sm70(),
@@ -294,3 +294,26 @@ ROWS: tuple[GemmKernel, ...] = (
     *_fp64(),
     *_skinny(),
 )
+_BATCHED_SOURCES = ("gemm/simt.cu", "gemm/sm61.cu", "gemm/sm80.cu")
+
+
+def _batched(rows: tuple[GemmKernel, ...]) -> Iterator[GemmKernel]:
+    """Of some rows a second form for several products at once: the tiles that suit small ones."""
+    for row in rows:
+        small = max(row.tile[:2]) <= 128 and row.path not in ("sm75", "sm89")
+        if row.source in _BATCHED_SOURCES and small and row.alignment in (16, _itemsize(row)):
+            if row.source == "gemm/sm61.cu" and row.path != "sm61":
+                continue  # The same kernel under a later path's name.
+            yield replace(
+                row,
+                variant="-".join(filter(None, (row.variant, "batch"))),
+                defines=(*row.defines, ("BATCH", 1)),
+                batched=True,
+            )
+
+
+def _itemsize(row: GemmKernel) -> int:
+    return DTYPES[row.dtype].itemsize_bytes
+
+
+ROWS: tuple[GemmKernel, ...] = (*_SINGLE, *_batched(_SINGLE))

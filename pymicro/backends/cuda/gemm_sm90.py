@@ -40,6 +40,7 @@ def row(
     promote: bool = False,
     policies: tuple[str, str] = ("evict_normal", "evict_normal"),
     stagings: int = 2,
+    batched: bool = False,
     variant: str = "",
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
@@ -66,6 +67,8 @@ def row(
         "POLICY_A": policies[0],
         "POLICY_B": policies[1],
     }
+    if batched:
+        defines["BATCH"] = 1
     return GemmKernel(
         path="sm90",
         dtype=dtype,
@@ -84,6 +87,7 @@ def row(
         abi="tma",
         alignment=16,
         variant=variant,
+        batched=batched,
     )
 
 
@@ -102,6 +106,25 @@ def _rows(dtype: str, variant: str = "") -> tuple[GemmKernel, ...]:
     )
 
 
+_BATCHED = tuple(
+    row(
+        dtype,
+        block,
+        groups,
+        stages,
+        cluster=(1, 1),
+        resident=resident,
+        batched=True,
+        variant="batch",
+    )
+    for dtype in ("bf16", "fp16")
+    for block, groups, stages, resident in (
+        ((128, 128), 2, 4, 1),
+        ((64, 128), 1, 4, 2),
+        ((64, 64), 1, 3, 3),
+    )
+)
+
 ROWS: tuple[GemmKernel, ...] = (
     *_rows("bf16"),
     *_rows("fp16"),
@@ -110,6 +133,7 @@ ROWS: tuple[GemmKernel, ...] = (
     row("fp8_e4m3", (64, 128), 1, 6, promote=True, variant="promoted"),
     *_rows("int8"),
     *_rows("tf32"),
+    *_BATCHED,
 )
 
 
@@ -121,6 +145,7 @@ def choose(
     sm_count: int,
     variant: str = "",
     measure: Callable[[GemmKernel], float] | None = None,
+    batch: int = 1,
 ) -> GemmKernel:
     """The row for a shape: that of least `measure` (seconds) if given; else, of those that have
     run on a card and are estimated within 5 % of the least, the one that comes first in ROWS.
@@ -130,13 +155,16 @@ def choose(
     """
     if dtype == "fp8_e4m3" and not variant:
         variant = "fast-accumulate"
+    if batch > 1 and not variant:
+        variant = "batch"
     rows = [r for r in ROWS if r.dtype == dtype and r.variant == variant]
+    rows = [r for r in rows if refusal(r, m, n, k, batch=batch) is None]
     if not rows:
         raise Unavailable(f"Hopper's TMA kernel has no {dtype} {variant}".rstrip() + ".")
     if measure is not None:
         return min(rows, key=measure)
     rows = [r for r in rows if r.is_trusted] or rows
-    cycles = [estimated_cycles(r, m, n, k, sm_count) for r in rows]
+    cycles = [estimated_cycles(r, m * batch, n, k, sm_count) for r in rows]
     return next(r for r, own in zip(rows, cycles, strict=True) if own <= 1.05 * min(cycles))
 
 
@@ -152,7 +180,8 @@ def estimated_cycles(kernel: GemmKernel, m: int, n: int, k: int, sm_count: int) 
     """SM cycles of one product: rounds of tiles, each bound by the tensor cores or the L2 cache."""
     block_m, block_n, step = kernel.tile
     rows, columns = cluster_tiles(kernel, m, n)
-    rounds = math.ceil(rows * columns / (sm_count // kernel.cluster[0]))
+    resident = sm_count * macro(kernel, "RESIDENT") if kernel.batched else sm_count
+    rounds = math.ceil(rows * columns / (resident // kernel.cluster[0]))
     loaded_rows = block_m / macro(kernel, "CLUSTER_N") + block_n / macro(kernel, "CLUSTER_M")
     # 128 bytes of k take as many cycles in every format: 4096 fp16 FLOP a cycle, 64 x 2 a pair.
     step_cycles = max(block_m * block_n / 32, loaded_rows * SPAN_BYTES / _L2_BYTES_PER_CYCLE)

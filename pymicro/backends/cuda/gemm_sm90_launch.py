@@ -38,6 +38,7 @@ class Plan(ctypes.Structure):
         ("share", ctypes.c_int),
         ("partials", ctypes.c_void_p),
         ("ready", ctypes.c_void_p),
+        ("product_rows", ctypes.c_int),
     )
 
 
@@ -82,11 +83,16 @@ def panel_rows(kernel: GemmKernel, k: int) -> int:
     return max(1, min(_MOST_PANEL_ROWS // height, fit))
 
 
-def refusal(kernel: GemmKernel, m: int, n: int, k: int, *pointers: int) -> str | None:
+def refusal(
+    kernel: GemmKernel, m: int, n: int, k: int, *pointers: int, batch: int = 1
+) -> str | None:
     """Why this row cannot take these sizes and addresses, in plain words; None if it can."""
     dtype = DTYPES[kernel.dtype]
     in_bytes, out_bytes = dtype.itemsize_bytes, DTYPES[dtype.output].itemsize_bytes
-    if min(m, n, k) < 1 or max(m, n, k) >= 2**31:
+    height = kernel.tile[0] * macro(kernel, "CLUSTER_M")
+    if kernel.batched != (batch > 1) or (batch > 1 and m % height):
+        return f"{kernel.name} multiplies several matrices at once, of a multiple of {height} rows."
+    if min(m, n, k) < 1 or max(m * batch, n * batch, k) >= 2**31:
         return "m, n and k must be from 1 to 2^31 - 1."
     if k * in_bytes % kernel.alignment or n * out_bytes % kernel.alignment:
         return (
@@ -110,6 +116,7 @@ def bind(
     k: int,
     stream: int,
     sm_count: int,
+    batch: int = 1,
 ) -> Callable[[], None]:
     """A call that launches C = A·Bᵀ on `stream`; its descriptors and work space are made here.
 
@@ -118,11 +125,14 @@ def bind(
     Raises:
         Unavailable: sizes or addresses that TMA cannot serve.
     """
-    reason = refusal(kernel, m, n, k, a_ptr, b_ptr, c_ptr)
+    reason = refusal(kernel, m, n, k, a_ptr, b_ptr, c_ptr, batch=batch)
     if reason:
         raise Unavailable(reason)
     clusters = sm_count if kernel.cluster[0] == 1 else resident_clusters(kernel, loaded)
-    chosen, launched = plan(kernel, m, n, k, clusters)
+    if kernel.batched:
+        clusters *= macro(kernel, "RESIDENT")
+    chosen, launched = plan(kernel, m * batch, n, k, clusters)
+    chosen.product_rows = max(1, m // (kernel.tile[0] * macro(kernel, "CLUSTER_M")))
     space = _work_space(kernel, chosen, launched)
     if space is not None:
         chosen.ready = space.ptr
@@ -130,7 +140,7 @@ def bind(
     call = loaded.bind(
         grid=(launched * kernel.cluster[0], 1, 1),
         block=(kernel.threads, 1, 1),
-        arguments=(*tensor_maps(kernel, a_ptr, b_ptr, c_ptr, m, n, k), chosen),
+        arguments=(*tensor_maps(kernel, a_ptr, b_ptr, c_ptr, m, n, k, batch), chosen),
         stream=stream,
         shared_bytes=kernel.shared_bytes,
         cluster=kernel.cluster,
@@ -177,14 +187,20 @@ def box_rows(rows: int, parts: int) -> int:
 
 
 def tensor_maps(
-    kernel: GemmKernel, a_ptr: int, b_ptr: int, c_ptr: int, m: int, n: int, k: int
+    kernel: GemmKernel, a_ptr: int, b_ptr: int, c_ptr: int, m: int, n: int, k: int, batch: int = 1
 ) -> tuple[driver.TensorMap, driver.TensorMap, driver.TensorMap]:
-    """Descriptors of A, B and C with the boxes that one block loads and one warp stores."""
+    """Descriptors of A, B and C with the boxes that one block loads and one warp stores.
+
+    Several products are one below the other in each of the three.
+    """
+    m, n_of_b = m * batch, n * batch
     block_m, block_n, step = kernel.tile
     dtype = DTYPES[kernel.dtype]
     out_bytes = DTYPES[dtype.output].itemsize_bytes
     return (  # Promotion to 256 bytes reads more from the cache, and ran slower on an H200.
         tensor_map(dtype.name, a_ptr, m, k, (box_rows(block_m, macro(kernel, "CLUSTER_N")), step)),
-        tensor_map(dtype.name, b_ptr, n, k, (box_rows(block_n, macro(kernel, "CLUSTER_M")), step)),
+        tensor_map(
+            dtype.name, b_ptr, n_of_b, k, (box_rows(block_n, macro(kernel, "CLUSTER_M")), step)
+        ),
         tensor_map(dtype.output, c_ptr, m, n, (WARP_ROWS, SPAN_BYTES // out_bytes)),
     )

@@ -59,7 +59,8 @@ def shape_class(case: Case) -> str:
     sides = "x".join(
         str(round(2 ** (round(2 * math.log2(max(side, 1))) / 2))) for side in (m, n, k)
     )
-    return f"{case.dtype} {case.variant} {layout} {sides} aligned{aligned}"
+    several = f"{batch} of " if (batch := case.params.get("batch", 1)) > 1 else ""
+    return f"{case.dtype} {case.variant} {layout} {several}{sides} aligned{aligned}"
 
 
 def digest(row: GemmKernel) -> str:
