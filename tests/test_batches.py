@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fakes import gemm_result
 
 from pymicro.backends import backend
 from pymicro.backends.base import Place
@@ -99,12 +100,5 @@ def test_a_winner_for_several_is_none_for_one():
     assert gemm_tuned.shape_class(case) != gemm_tuned.shape_class(alone)
 
 
-def test_the_table_tells_how_many(gemm_result):
+def test_the_table_tells_how_many():
     assert columns.shape(gemm_result(params=params())) == "384 of 128×128×64"
-
-
-@pytest.fixture
-def gemm_result():
-    from tests.fakes import gemm_result as make
-
-    return make
