@@ -49,7 +49,7 @@ OURS = {"cuda": "cuda", "cpu": "native"}
 VENDORS = {"cuda": ("torch", "cupy"), "cpu": ("torch",)}
 CUPY_DTYPES = ("int8",)  # elsewhere it calls what torch calls
 
-# The least ratio to the vendor, (dtype, m, n, k) -> bar, that the interval has to lie above.
+# The least ratio to the vendor, (dtype, batch, m, n, k) -> bar, for the interval to lie above.
 _CUBES = {
     "fp16": {1024: 1.10, 2048: 1.10, 4096: 1.03, 8192: 1.03, 16384: 1.03},
     "bf16": {4096: 1.03, 8192: 1.03, 16384: 1.03},
@@ -59,17 +59,17 @@ _CUBES = {
     "fp32": {4096: 1.08, 8192: 1.08},
     "fp64": {4096: 1.05, 8192: 1.07},
 }
-# Of DistilBERT's training (batch 32 by 128 tokens) and of T5-large's generation (one and 32 rows);
-# attention's products in batches are not among them, since this benchmark has no batches.
-_MODELS = ((4096, 768, 768), (4096, 3072, 768), (4096, 768, 3072), (32, 1024, 1024),
-           (1, 4096, 1024), (1, 1024, 4096))  # fmt: skip
-BARS: dict[str, dict[tuple[str, int, int, int], float]] = {
-    "cuda": {(d, s, s, s): bar for d, sizes in _CUBES.items() for s, bar in sizes.items()}
+# Of DistilBERT's training (batch 32 by 128 tokens; its attention's scores, 12 heads each) and of
+# T5-large's generation (one and 32 rows).
+_MODELS = ((1, 4096, 768, 768), (1, 4096, 3072, 768), (1, 4096, 768, 3072), (1, 32, 1024, 1024),
+           (1, 1, 4096, 1024), (1, 1, 1024, 4096), (384, 128, 128, 64))  # fmt: skip
+BARS: dict[str, dict[tuple[str, int, int, int, int], float]] = {
+    "cuda": {(d, 1, s, s, s): bar for d, sizes in _CUBES.items() for s, bar in sizes.items()}
     | {(dtype, *shape): 1.0 for dtype in ("fp16", "fp32") for shape in _MODELS},
     "cpu": {
-        ("fp32", 2048, 2048, 2048): 0.95,
-        ("bf16", 2048, 2048, 2048): 1.3,
-        ("int8", 2048, 2048, 2048): 2.0,
+        ("fp32", 1, 2048, 2048, 2048): 0.95,
+        ("bf16", 1, 2048, 2048, 2048): 1.3,
+        ("int8", 1, 2048, 2048, 2048): 2.0,
     },
 }
 
@@ -84,20 +84,22 @@ class Row:
     k: int
     fill: str = "normal"
     bar: float | None = None
+    batch: int = 1
 
     @property
     def name(self) -> str:
         shape = f"{self.m}" if self.m == self.n == self.k else f"{self.m}x{self.n}x{self.k}"
+        shape = f"{self.batch}x{shape}" if self.batch > 1 else shape
         return f"{self.dtype}-{shape}" + ("" if self.fill == "normal" else f"-{self.fill}")
 
     @property
     def has_burst(self) -> bool:
-        return (self.m, self.n, self.k) == (8192, 8192, 8192)
+        return (self.batch, self.m, self.n, self.k) == (1, 8192, 8192, 8192)
 
 
 def rows(kind: str) -> list[Row]:
     """The table for `cuda` or `cpu`, rows with a bar first: they fit into the first visits."""
-    own = [Row(*key, bar=bar) for key, bar in BARS[kind].items()]
+    own = [Row(d, *mnk, bar=bar, batch=many) for (d, many, *mnk), bar in BARS[kind].items()]
     return own + [replace(row, fill="zeros", bar=None) for row in own if row.has_burst]
 
 
@@ -118,15 +120,15 @@ def chosen(kind: str, words: str | None) -> list[Row]:
 
 
 def _parsed(word: str) -> Row:
-    """A row of its own: `fp16-512`, `fp32-64x32x16`, `fp16-512-zeros`."""
+    """A row of its own: `fp16-512`, `fp32-64x32x16`, `fp16-512-zeros`, `fp16-8x64x32x16`."""
     dtype, _, rest = word.partition("-")
     shape, _, fill = rest.partition("-")
     sides = shape.split("x")
-    whole = len(sides) in (1, 3) and all(side.isdecimal() and int(side) > 0 for side in sides)
+    whole = len(sides) in (1, 3, 4) and all(side.isdecimal() and int(side) > 0 for side in sides)
     if dtype not in DTYPES or not whole or fill not in ("", "zeros"):
         raise UsageError(f"no row is called '{word}', and it is not of the form fp16-4096x768x768.")
-    m, n, k = map(int, sides * (3 // len(sides)))
-    return Row(dtype, m, n, k, fill or "normal")
+    batch, m, n, k = map(int, sides if len(sides) == 4 else ["1", *sides * (3 // len(sides))])
+    return Row(dtype, m, n, k, fill or "normal", batch=batch)
 
 
 def is_done(held: Sequence[Result], row: Row) -> bool:
@@ -176,7 +178,8 @@ def run_row(
 
 def _cases(row: Row, kind: str, bench: Workbench) -> Iterator[Case]:
     own = {"threads": usable_cores()} if kind == "cpu" else {"path": "auto"}
-    params = {"m": row.m, "n": row.n, "k": row.k, "layout": "nt", **own}
+    several = {"batch": row.batch} if row.batch > 1 else {}
+    params = {"m": row.m, "n": row.n, "k": row.k, "layout": "nt", **several, **own}
     for name in (OURS[kind], *VENDORS[kind]):
         if name == "cupy" and row.dtype not in CUPY_DTYPES:
             continue

@@ -184,6 +184,7 @@ def test_the_table_has_every_bar_a_burst_and_a_twin_on_zeros_at_8192_alone():
         ("int8-8192*", ["int8-8192", "int8-8192-zeros"]),
         ("fp64-*,fp64-4096", ["fp64-4096", "fp64-8192", "fp64-8192-zeros"]),
         ("fp16-64x32x16,bf16-128-zeros", ["fp16-64x32x16", "bf16-128-zeros"]),
+        ("fp16-384x*,fp32-6x64x32x16", ["fp16-384x128x128x64", "fp32-6x64x32x16"]),
     ],
 )
 def test_rows_by_pattern_and_by_form(words, names):

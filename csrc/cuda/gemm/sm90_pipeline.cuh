@@ -63,7 +63,7 @@ struct Loader {
     load<BLOCK_M, CLUSTER_N>(to, a, x, piece.row, rank_n,
                              ((1 << CLUSTER) - 1) / ((1 << CLUSTER_M) - 1) << rank_m, full,
                              POLICY_(POLICY_A));
-    load<BLOCK_N, CLUSTER_M>(to + A_BYTES, b, x, piece.row_of_b, rank_m,
+    load<BLOCK_N, CLUSTER_M>(to + A_BYTES, b, x, piece.row_of_b(), rank_m,
                              ((1 << CLUSTER_M) - 1) << rank_n * CLUSTER_M, full,
                              POLICY_(POLICY_B));
     if (++piece.k == piece.k_end) {

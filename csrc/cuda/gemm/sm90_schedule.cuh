@@ -20,8 +20,14 @@ struct Plan {
 
 struct Piece {
   int row, column;  // first row and column of C of this block
-  int row_of_b;     // with which those of B begin
   int k, k_end;     // in steps
+#if BATCH
+  int rows_before;  // of B: those of the products before this one
+
+  __device__ __forceinline__ int row_of_b() const { return rows_before + column; }
+#else
+  __device__ __forceinline__ int row_of_b() const { return column; }
+#endif
 };
 
 struct Schedule {
@@ -56,9 +62,8 @@ struct Schedule {
     const int rank = (int)cluster_rank();
     piece.row = (row * CLUSTER_M + rank % CLUSTER_M) * BLOCK_M;
     piece.column = (column * CLUSTER_N + rank / CLUSTER_M) * BLOCK_N;
-    piece.row_of_b = piece.column;
 #if BATCH
-    piece.row_of_b += row / plan.product_rows * plan.n;
+    piece.rows_before = row / plan.product_rows * plan.n;
 #endif
     return true;
   }
