@@ -40,7 +40,7 @@ Examples:
     metavar="PART,...",
     is_flag=False,
     flag_value="all",
-    help="first measure on this machine's GPU: library, generations, flags, attention, compile, all",
+    help="first measure here: all, or library, generations, flags, attention, compile",
 )
 @click.option("--dtype", metavar="NAME,...", help="formats to measure (default: all six)")
 @click.option(
@@ -78,6 +78,7 @@ def command(
     With --stack from the tables of versions, else from what is installed here. Exit code: 0; 1 if
     something of --require is not met; 3 without --device on a machine that has no GPU.
     """
+    from pymicro import results
     from pymicro.analysis import gate, readiness
     from pymicro.cli.readiness_measure import Asked, parse_formats, parse_parts
     from pymicro.cli.readiness_measure import measure as run_parts
@@ -93,9 +94,14 @@ def command(
             store, no_store, budget, quiet,
         )  # fmt: skip
         fresh = run_parts(asked)
+    else:
+        fresh = []
     node = _named(device, named) if named else _installed(device)
     if any(r.word.startswith("gemm_") for r in wanted):
         node = replace(node, fractions=_stored(node, store))
+    if not named:
+        kept = fresh if no_store else results.Store(store).read().results
+        node = replace(node, readiness=readiness.with_measured(node.readiness, kept))
     failed = gate.failures(wanted, node)
     if format_ == "json":
         _print_json(node.readiness, failed if wanted else None)

@@ -43,10 +43,24 @@ def libraries(e: Evidence) -> Iterator[Finding]:
             yield _fine(e, name, report)
         else:
             yield _broken(e, name, report)
+        if name == "numba" and report.facts.get("put_back"):
+            yield _older_than_numpy(report)
         for text in report.warnings[:1]:
             # Said once here, and kept out of everybody's output.
             seen = f"{_TITLES[name]} warns: {quote(text, e.env)}"
             yield Finding(f"{name}-warns", "info", seen)
+
+
+def _older_than_numpy(report: Report) -> Finding:
+    names = ", ".join(f"numpy.{name}" for name in report.facts["put_back"])
+    numba = report.facts.get("cuda_version", "unknown")
+    return Finding(
+        "numba-older-than-numpy",
+        "warning",
+        f"numba-cuda {numba} looks for {names}, which NumPy {report.facts['numpy']} no longer has",
+        "pymicro puts it back before it uses Numba; kernels of other programs fail to compile",
+        "install a NumPy older than 2.5, or a numba-cuda that knows this one",
+    )
 
 
 def _absent(e: Evidence, name: str) -> Finding:
