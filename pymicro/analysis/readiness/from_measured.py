@@ -23,6 +23,13 @@ from pymicro.units import percent
 
 # A library this far behind the best of the others is worth a word; less is noise of one shape.
 _WORTH = 1.15
+_BEHIND = {
+    1: "one generation behind",
+    2: "two behind",
+    3: "three behind",
+    4: "four behind",
+    5: "five behind",
+}
 _OWN = "another backend here is faster on some shapes; see the table of products"
 
 
@@ -109,9 +116,13 @@ def gap_sentences(m: Measured, capability: Capability) -> list[str]:
     """What software one and two generations behind reaches here, of products and of the copy."""
     flops = [g for g in m.generations if g.unit == "FLOP/s"]
     moves = [g for g in m.generations if g.unit != "FLOP/s"]
-    words = {1: "one generation behind", 2: "two behind", 3: "three behind"}
     said = []
-    for steps, text in words.items():
+    for row in m.generations:
+        if row.rates and 0 not in row.rates:
+            newest = _BEHIND[min(row.rates)]
+            own = generation(capability)
+            said.append(f"{row.what}: no kernel here is written for {own}; the newest is {newest}")
+    for steps, text in _BEHIND.items():
         each = _shares(flops, steps)
         if not each:
             continue
