@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pymicro.errors import PymicroError, Unavailable
 
@@ -75,6 +76,38 @@ def compile_logged(source: str, arch: str, defines: Defines = ()) -> Compiled:
     """The same without the cache, with the assembler's report of registers, spills and warnings."""
     program, options = _program(joined_source(source), arch, defines, verbose=True)
     return _compile(program, options)
+
+
+def compile_ptx(source: str, arch: str, defines: Defines = ()) -> bytes:
+    """PTX of `csrc/cuda/<source>` for `arch` (`compute_80`), ended by a zero; never cached.
+
+    Raises:
+        Unavailable: no NVRTC, or one that does not know the architecture.
+        CompileError: the source does not compile.
+    """
+    # Straight to NVRTC: cuda-core asks the driver which PTX it reads, and so needs one.
+    nvrtc = _nvrtc()
+    options = [f"-arch={arch}", "-std=c++17", "--device-as-default-execution-space"]
+    options += [f"-D{name}={value}" for name, value in defines]
+    text = joined_source(source).encode()
+    program = _told(nvrtc.nvrtcCreateProgram(text, source.encode(), 0, [], []))
+    code = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
+    if int(code) != 0:
+        log = b" " * _told(nvrtc.nvrtcGetProgramLogSize(program))
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise CompileError(f"NVRTC refused the source for {arch}:\n{log.decode(errors='replace')}")
+    ptx = b" " * _told(nvrtc.nvrtcGetPTXSize(program))
+    nvrtc.nvrtcGetPTX(program, ptx)
+    nvrtc.nvrtcDestroyProgram(program)
+    return ptx.rstrip(b"\0") + b"\0"
+
+
+def _told(returned: tuple) -> Any:
+    """The value that NVRTC returned beside its code."""
+    code, value = returned
+    if int(code) != 0:
+        raise CompileError(f"NVRTC answers {code}.")
+    return value
 
 
 def compile_text(text: str, arch: str) -> bytes:

@@ -104,7 +104,7 @@ def _share(text: str) -> float | None:
 
 
 def _code(node: Node, name: str) -> str | None:
-    ranks = ("native", "relative", "jit", "dropped", "impossible")
+    ranks = ("native", "relative", "jit", "dropped", "impossible", "broken")
     rows = [row for row in node.readiness.rows if row.kind in ranks]
     if not rows:
         return "nothing is known of the software's code for this chip"

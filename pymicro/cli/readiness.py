@@ -35,23 +35,73 @@ Examples:
     metavar="WORD,...",
     help="native, relative, jit, tf32, link>=gen4x16, driver>=580, cuda>=13.0, gemm_fp16>=0.6",
 )
-@click.option("--store", metavar="FILE", help="stored results for gemm_... requirements")
+@click.option(
+    "--measure",
+    metavar="PART,...",
+    is_flag=False,
+    flag_value="all",
+    help="first measure here: all, or library, generations, flags, attention, compile",
+)
+@click.option("--dtype", metavar="NAME,...", help="formats to measure (default: all six)")
+@click.option(
+    "--products",
+    type=click.IntRange(1, 100),
+    default=20,
+    show_default=True,
+    help="how many of the jobs' hottest products to measure",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="begin no further case after this long (measuring all takes about ten minutes)",
+)
+@click.option("--store", metavar="FILE", help="where results are kept, and read from")
+@click.option("--no-store", is_flag=True, help="keep no results, and read none")
+@click.option("--quiet", "-q", is_flag=True, help="no progress on stderr")
 @click.option("--format", "format_", type=click.Choice(("table", "json")), default="table")
 def command(
-    device: str, stack: str | None, require: str | None, store: str | None, format_: str
+    device: str,
+    stack: str | None,
+    require: str | None,
+    measure: str | None,
+    dtype: str | None,
+    products: int,
+    budget: float | None,
+    store: str | None,
+    no_store: bool,
+    quiet: bool,
+    format_: str,
 ) -> int:
     """Say for each layer whether it has machine code for the chip, a relative's, PTX, or none.
 
     With --stack from the tables of versions, else from what is installed here. Exit code: 0; 1 if
     something of --require is not met; 3 without --device on a machine that has no GPU.
     """
+    from pymicro import results
     from pymicro.analysis import gate, readiness
+    from pymicro.cli.readiness_measure import Asked, parse_formats, parse_parts
+    from pymicro.cli.readiness_measure import measure as run_parts
+    from pymicro.errors import UsageError
 
     wanted = gate.parse_requirements(require) if require else ()
     named = readiness.parse_stack(stack) if stack else None
+    if measure is not None:
+        if named or _ordinal(device) is None:
+            raise UsageError("--measure is about a GPU of this machine and its software.")
+        asked = Asked(
+            device, parse_parts(measure), parse_formats(dtype), products,
+            store, no_store, budget, quiet,
+        )  # fmt: skip
+        fresh = run_parts(asked)
+    else:
+        fresh = []
     node = _named(device, named) if named else _installed(device)
     if any(r.word.startswith("gemm_") for r in wanted):
         node = replace(node, fractions=_stored(node, store))
+    if not named:
+        kept = fresh if no_store else results.Store(store).read().results
+        node = replace(node, readiness=readiness.with_measured(node.readiness, kept))
     failed = gate.failures(wanted, node)
     if format_ == "json":
         _print_json(node.readiness, failed if wanted else None)

@@ -32,6 +32,7 @@ CHECKS = (
     Check(gpus.gpus, needs_gpu=True),
     Check(host.numa, needs_gpu=True),
     Check(host.iommu, needs_gpu=True),
+    Check(host.counters, needs_gpu=True),
     Check(driver.libraries_against_driver, needs_gpu=True),
     Check(libraries.libraries),
     Check(libraries.torch_build),

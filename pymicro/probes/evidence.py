@@ -5,11 +5,14 @@ Tests put their own pieces in: a report of a probe, a fake NVML, a folder in pla
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from functools import cached_property
 from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -17,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pymicro.devices.nvml import NvmlView, look
-from pymicro.probes import child
+from pymicro.probes import child, fatbins
 from pymicro.probes.child import Report
 from pymicro.probes.monitor import Monitor, ask_monitor
 from pymicro.software.codes import Arch, Capability, parse_archs
@@ -26,12 +29,24 @@ from pymicro.software.versions import Version, of_cuda
 # The libraries that are imported, each in a process of its own.
 LIBRARIES = ("nvrtc", "torch", "triton", "cupy", "numba")
 MASK = "CUDA_VISIBLE_DEVICES"
+# Libraries under torch by the names of their files. cuDNN loads its parts when it needs them.
+BINARIES = {"cublas": "libcublas*.so*", "cudnn": "libcudnn*.so*", "nccl": "libnccl.so*"}
 
 
 def _distributions() -> Iterator[tuple[str, str]]:
     for found in metadata.distributions():
         if (name := found.metadata["Name"]) is not None:
             yield name.lower().replace("_", "-"), found.version
+
+
+def _archs_of(pattern: str, loaded: list[str]) -> tuple[Arch, ...]:
+    """All architectures of the files of a pattern beside those that were loaded."""
+    folders = {Path(p).parent for p in loaded if fnmatch(Path(p).name, pattern)}
+    found: set[Arch] = set()
+    for file in {f.resolve() for folder in folders for f in folder.glob(pattern)}:
+        with contextlib.suppress(OSError, ValueError, struct.error):  # Gone, empty or no ELF file.
+            found.update(fatbins.archs_of(file))
+    return tuple(sorted(found, key=lambda a: (a.capability, a.is_ptx, a.suffix)))
 
 
 def known_archs(tool: str, env: Mapping[str, str]) -> tuple[Arch, ...]:
@@ -108,6 +123,16 @@ class Evidence:
         return {
             f"{name} {tool['version']}": known_archs(tool["path"], self.env)
             for name, tool in tools.items()
+        }
+
+    @cached_property
+    def binaries(self) -> Mapping[str, tuple[Arch, ...]]:
+        """The libraries that torch loads, and the architectures that their files carry code for."""
+        loaded = self.libraries["torch"].facts.get("loaded") or {}
+        return {
+            layer: archs
+            for layer, pattern in BINARIES.items()
+            if (archs := _archs_of(pattern, list(loaded.values())))
         }
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from pymicro.results.findings import Finding
 # NVML's clock event reasons that mean trouble rather than management.
 _SLOWDOWNS = {0x8: "hardware slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
 _SETTINGS = 0x2
+_SETTLE_TRIES, _SETTLE_S = 3, 1.0
 Facts = Mapping[str, Any]
 
 
@@ -34,7 +36,7 @@ def gpus(e: Evidence) -> Iterator[Finding]:
             seen = f"{name} of CUDA is not found in NVML: {error}"
             yield Finding("gpu-not-in-nvml", "warning", seen, "no clock, power or limit is known")
             continue
-        facts = gpu_facts(found)[0] | _now(found)
+        facts = _settled(found, gpu_facts(found)[0]) | _now(found)
         spec = identify(local_gpu(e, number)).spec
         for check in _CHECKS:
             yield from check(name, facts, spec)
@@ -98,6 +100,17 @@ def _now(found: nvml.NvmlDevice) -> dict[str, Any]:
     return {name: nvml.ask(question)[0] for name, question in questions.items()}
 
 
+def _settled(found: nvml.NvmlDevice, facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts, other processes asked again until none is left: one that has just ended, our own
+    probes among them, may stand in NVML's list for a moment."""
+    for _ in range(_SETTLE_TRIES):
+        if not facts["other_processes"]:
+            break
+        time.sleep(_SETTLE_S)
+        facts = {**facts, "other_processes": gpu_facts(found)[0]["other_processes"]}
+    return facts
+
+
 def _matched(name: str, f: Facts, spec: DeviceSpec | None) -> Iterator[Finding]:
     if f["found_by"] == "only device":
         yield Finding(
@@ -125,7 +138,7 @@ def _shared(name: str, f: Facts, spec: DeviceSpec | None) -> Iterator[Finding]:
             "gpu-in-use",
             "warning",
             f"{f['other_processes']} other compute process(es) use {name}",
-            "they take time, memory, power and cache from what is measured",
+            "they take time, memory, power and cache from what is measured (looked at for 3 s)",
             "wait until they end, or measure on another GPU",
         )
 

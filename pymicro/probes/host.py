@@ -126,6 +126,19 @@ def iommu(e: Evidence) -> Iterator[Finding]:
         )
 
 
+def counters(e: Evidence) -> Iterator[Finding]:
+    """Whether the driver keeps hardware counters to administrators."""
+    lines = e.read("proc/driver/nvidia/params").splitlines()
+    if "RmProfilingAdminOnly: 1" in lines:
+        yield Finding(
+            "counters-restricted",
+            "info",
+            "the driver gives hardware counters to administrators only",
+            "ncu and other tools may see none; kernels' names and times are not affected",
+            "on the host, as root: options nvidia NVreg_RestrictProfilingToAdminUsers=0",
+        )
+
+
 def cpu_list(text: str) -> set[int]:
     """`0-3,8` as numbers; nothing for what is no such list."""
     cpus: set[int] = set()

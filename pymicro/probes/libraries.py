@@ -6,6 +6,7 @@ of installing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pymicro.devices.here import install_line
@@ -43,10 +44,24 @@ def libraries(e: Evidence) -> Iterator[Finding]:
             yield _fine(e, name, report)
         else:
             yield _broken(e, name, report)
+        if name == "numba" and report.facts.get("put_back"):
+            yield _older_than_numpy(report)
         for text in report.warnings[:1]:
             # Said once here, and kept out of everybody's output.
             seen = f"{_TITLES[name]} warns: {quote(text, e.env)}"
             yield Finding(f"{name}-warns", "info", seen)
+
+
+def _older_than_numpy(report: Report) -> Finding:
+    names = ", ".join(f"numpy.{name}" for name in report.facts["put_back"])
+    numba = report.facts.get("cuda_version", "unknown")
+    return Finding(
+        "numba-older-than-numpy",
+        "warning",
+        f"numba-cuda {numba} looks for {names}, which NumPy {report.facts['numpy']} no longer has",
+        "pymicro puts it back before it uses Numba; kernels of other programs fail to compile",
+        "install a NumPy older than 2.5, or a numba-cuda that knows this one",
+    )
 
 
 def _absent(e: Evidence, name: str) -> Finding:
@@ -105,13 +120,14 @@ def _advice(e: Evidence, name: str, report: Report) -> str:
     built = built_with(e.libraries).get(name)
     if built is not None and e.driver_cuda is not None and built[0] > e.driver_cuda[0]:
         return f"the driver is too old for its CUDA {dotted(built)}: see that finding"
+    if other := re.search(r"module '(\w+)[\w.]*' has no attribute", report.how):
+        title = _TITLES[name]
+        return f"{title} and {other[1]} are not made for one another here: change one's version"
     return _missing_library(report.how) + _REINSTALL[name]
 
 
 def _missing_library(said: str) -> str:
     """Names the shared library that the loader did not find."""
-    import re
-
     found = re.search(r"\b(lib\w+\.so[.\d]*|\w+64_\w+\.dll)\b", said)
     return f"{found[1]} is missing: " if found else ""
 

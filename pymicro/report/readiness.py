@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pymicro.analysis.readiness import Readiness, Row
+from pymicro.report import readiness_measured
 from pymicro.report.terminal import Terminal
 from pymicro.software.faults import Fault
 from pymicro.software.versions import dotted
@@ -18,8 +19,10 @@ def to_json(readiness: Readiness, failures: Sequence[str] | None) -> dict[str, A
         "device": readiness.device,
         "capability": dotted(readiness.capability),
         "verdict": readiness.verdict,
+        "headline": readiness.headline,
         "rows": [asdict(row) for row in readiness.rows],
         "faults": [_fault(fault) for fault in readiness.faults],
+        "measured": readiness_measured.to_json(readiness.measured, readiness.capability),
         "failures": None if failures is None else list(failures),
     }
 
@@ -30,14 +33,15 @@ def _fault(fault: Fault) -> dict[str, Any]:
 
 
 def show(readiness: Readiness, terminal: Terminal | None = None) -> None:
-    """Print the rows, the verdict, and the known faults with their sources."""
+    """Print the verdict, the rows, what was measured, and the known faults with their sources."""
     terminal = terminal or Terminal()
     chip = dotted(readiness.capability)
-    terminal.say(f"{readiness.device}, compute capability {chip}: {readiness.verdict}")
+    terminal.say(f"{readiness.device}, compute capability {chip}: {readiness.headline}")
     rows = [[r.layer, r.version, r.kind, r.evidence, _seen(r)] for r in readiness.rows]
     if rows:
         titles = ("layer", "version", "code", "evidence", "what was seen")
         terminal.table(titles, rows, numbers=())
+    readiness_measured.show(readiness.measured, readiness.capability, terminal)
     if readiness.faults:
         terminal.say("Known faults of this card with this software:")
     for fault in readiness.faults:

@@ -1,6 +1,7 @@
 """Readiness from tables and from what probes found, without any machine."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -156,6 +157,29 @@ def test_this_machine_layer_by_layer():
     }
 
 
+def test_code_of_the_libraries_under_torch_is_read_from_their_files():
+    archs = parse_archs(["sm_80", "sm_90", "compute_120"])
+    found = replace(installed(), binaries={"cudnn": archs, "nccl": archs[:1], "cublas": archs})
+    rows = {r.layer: r for r in for_machine(H200, found).rows}
+    assert (rows["cudnn"].kind, rows["cudnn"].evidence) == ("native", "binary")
+    assert rows["cudnn"].version == "9.19.0"
+    assert (rows["nccl"].kind, rows["nccl"].evidence) == ("impossible", "binary")
+    assert "sm_80" in rows["nccl"].seen
+    assert rows["cublas"].kind == "native"
+    newer = for_machine(find("RTX 5090").spec, replace(found, is_here=False))
+    assert {r.layer: r.kind for r in newer.rows}["cudnn"] == "jit"
+
+
+def test_one_broken_library_does_not_condemn_the_card():
+    """Its kernels fail; those of all the others run as before, and the headline says both."""
+    broken = Report("error", "compile an empty kernel", "AttributeError", {"version": "0.68.0"})
+    result = for_machine(H200, installed(numba=broken))
+    assert result.verdict == "native"
+    assert result.headline == "native; broken here: numba"
+    none = for_machine(H200, installed(archs="sm_80"))
+    assert none.headline == "impossible"
+
+
 def test_the_same_software_on_another_card():
     result = for_machine(find("P6000").spec, installed(is_here=False))
     found = kinds(result)
@@ -183,7 +207,7 @@ def test_a_library_that_fails_here_is_no_native_one():
     """Its list of architectures may be perfect; a crash before it told a version counts too."""
     failed = Report("error", "run an empty kernel", "x", {"version": "14.2.0", "nvrtc": [13, 0]})
     result = for_machine(H200, installed(cupy=failed, torch=CRASHED))
-    assert kinds(result)["cupy"] == kinds(result)["torch"] == "impossible"
+    assert kinds(result)["cupy"] == kinds(result)["torch"] == "broken"
     lines = gate.failures(gate.parse_requirements("native"), gate.Node(result))
     assert "cupy" in lines[0]
     assert "torch" in lines[0]

@@ -206,3 +206,15 @@ def test_chases_that_do_not_exist(where, step, size, said):
     wanted = Case("latency", "cuda", "chase", "int32", params)
     with pytest.raises(Unavailable, match=said):
         latency.prepare(wanted, HOPPER, arrays_of_chase())
+
+
+def test_a_generation_is_asked_for_by_name():
+    """For the generation gap: through registers for all before the bulk-copy engine."""
+
+    def kernel(variant, place=HOPPER):
+        return bandwidth.prepare(case(variant), place, arrays()).notes["kernel"]
+
+    assert kernel("sm75").startswith("stream128")
+    assert kernel("sm90").startswith("bulk")
+    with pytest.raises(Unavailable, match="sm90"):
+        kernel("sm90", Place("cuda", 0, (8, 0), 108))

@@ -25,7 +25,9 @@ ERRORS = [
 
 
 @pytest.fixture
-def found(scripted, fake_nvml, tmp_path):
+def found(scripted, fake_nvml, tmp_path, monkeypatch):
+    monkeypatch.setattr(gpus.time, "sleep", lambda seconds: None)
+
     def look(**changes):
         for name, value in changes.items():
             setattr(fake_nvml.gpus[0], name, value)
@@ -65,6 +67,17 @@ def test_other_processes_are_counted_without_this_one(found):
     seen = found(pids=(os.getpid(), 1, 2))
     assert seen["gpu-in-use"].seen.startswith("2 other compute process")
     assert "gpu-in-use" not in found(pids=(os.getpid(),))
+
+
+def test_a_process_that_has_just_ended_is_no_other_process(found, fake_nvml, monkeypatch):
+    """A list that empties within three seconds; utilisation, an average, is not even asked."""
+    now, own = [0.0], os.getpid()
+    monkeypatch.setattr(gpus.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    assert "gpu-in-use" not in found(pids=lambda: (own, 77) if now[0] < 1.5 else (own,))
+    assert now[0] == 2.0
+    assert "gpu-in-use" in found(pids=(own, 77))
+    assert now[0] == 5.0
+    assert not [name for name in fake_nvml.calls if "Utilization" in name]
 
 
 def test_lowered_limit_says_both_and_the_command(found):

@@ -141,6 +141,37 @@ def test_advice_is_ours_and_theirs_is_a_detail(fake_modules, scripted):
     assert "numba-cuda[cu13]" in broken.do
 
 
+def test_two_libraries_of_different_ages_are_no_case_for_reinstalling(scripted):
+    how = "AttributeError: module 'numpy' has no attribute 'row_stack'"
+    report = Report("error", "compile an empty kernel", how, {"version": "0.68"})
+    found = {f.code: f for f in libraries.libraries(scripted.evidence(numba=report))}
+    assert found["numba-cannot-compile"].do.startswith("Numba and numpy are not made for one")
+
+
+NUMBA_BEFORE_NUMPY_2_5 = """
+import numpy
+__version__ = "0.68.0"
+class config: ENABLE_CUDASIM = False
+class cuda:
+    @staticmethod
+    def compile_ptx(kernel, signature, cc):
+        numpy.row_stack
+        return ".version 9.0", None
+"""
+
+
+def test_a_name_that_numpy_dropped_is_put_back_as_our_kernels_do(fake_modules, scripted):
+    """numba-cuda looks up numpy.row_stack; our own kernels ran where this probe said it cannot."""
+    numpy = "__version__ = '2.5.2'\nvstack = len\n"
+    report = probed("numba", fake_modules(numpy=numpy, numba=NUMBA_BEFORE_NUMPY_2_5))
+    assert report.is_ok, report
+    assert report.facts["put_back"] == ["row_stack"]
+    found = {f.code: f for f in libraries.libraries(scripted.evidence(numba=report))}
+    assert found["numba-older-than-numpy"].severity == "warning"
+    assert "numpy.row_stack" in found["numba-older-than-numpy"].seen
+    assert found["numba-ok"].severity == "info"
+
+
 def test_where_the_driver_is_too_old_reinstalling_is_no_advice(scripted):
     facts = {"installed": True, "cuda": 13020}
     report = Report("error", "compile an empty kernel", "CUDARuntimeError: insufficient", facts)

@@ -84,6 +84,23 @@ def test_no_governor_no_finding(scripted, tmp_path, codes):
     assert codes(host.governor, scripted.evidence(root=tmp_path)) == {}
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: 1\n",
+            {"counters-restricted": "info"},
+        ),
+        ("RmProfilingAdminOnly: 0\n", {}),
+        ("", {}),
+        ("no colon here", {}),
+    ],
+)
+def test_counters_for_administrators_only(scripted, tmp_path, codes, text, expected):
+    fill(tmp_path, **{"proc/driver/nvidia/params": text})
+    assert codes(host.counters, scripted.evidence(root=tmp_path)) == expected
+
+
 def test_wsl_and_quota(scripted, tmp_path, codes):
     fill(
         tmp_path,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pymicro import probes
 from pymicro.analysis.readiness.rows import (
@@ -34,6 +34,7 @@ class Installed:
         assemblers: Triton's assemblers with the architectures each one knows.
         driver: version, and the newest CUDA version that it serves; None without a driver.
         is_here: the chip in question is in this machine, so kernels really ran on it.
+        binaries: libraries under torch with the architectures that their files have code for.
     """
 
     libraries: Mapping[str, Report]
@@ -41,11 +42,12 @@ class Installed:
     driver: str | None = None
     driver_cuda: Version | None = None
     is_here: bool = False
+    binaries: Mapping[str, tuple[Arch, ...]] = field(default_factory=dict)
 
 
 def installed(e: probes.Evidence, is_here: bool) -> Installed:
     """Ask the probes; imports every library, each in a process of its own."""
-    return Installed(e.libraries, e.assemblers, e.driver_branch, e.driver_cuda, is_here)
+    return Installed(e.libraries, e.assemblers, e.driver_branch, e.driver_cuda, is_here, e.binaries)
 
 
 def for_machine(spec: DeviceSpec, found: Installed) -> Readiness:
@@ -64,7 +66,7 @@ def _as_it_ran(row: Row, found: Installed) -> Row:
     if not found.is_here or report is None or report.is_ok:
         return row
     seen = f"{row.seen}, but here it fails at: {report.step}"
-    return replace(row, kind="impossible", evidence="probe", seen=seen, do=_DOCTOR)
+    return replace(row, kind="broken", evidence="probe", seen=seen, do=_DOCTOR)
 
 
 def _without_version(rows: list[Row], found: Installed) -> Iterator[Row]:
@@ -74,7 +76,7 @@ def _without_version(rows: list[Row], found: Installed) -> Iterator[Row]:
         if report.is_installed and not report.is_ok and name not in told:
             seen = f"ends in {report.ended} at: {report.step}"
             version = str(report.facts.get("version", "unknown"))
-            yield Row(name, version, "impossible", "probe", seen, _DOCTOR)
+            yield Row(name, version, "broken", "probe", seen, _DOCTOR)
 
 
 def _versions(found: Installed) -> dict[str, Version | None]:
@@ -147,10 +149,34 @@ def _installed_torch(capability: Capability, found: Installed) -> Iterator[Row]:
     seen = f"float32 matmul precision is '{facts.get('matmul_precision')}'"
     do = "" if is_on or capability < (8, 0) else "torch.set_float32_matmul_precision('high')"
     yield Row("tf32", version, "on" if is_on else "off", "probe", seen, do)
-    for name in ("cudnn", "nccl"):
-        if facts.get(name):
-            seen = "loaded with torch; its code was not looked at"
-            yield Row(name, str(facts[name]), "unknown", "probe", seen)
+    for name in ("cublas", "cudnn", "nccl"):
+        if facts.get(name) or name in found.binaries:
+            version = _spelled(str(facts.get(name) or "unknown"))
+            yield _binary_row(name, version, capability, found.binaries.get(name, ()))
+
+
+def _spelled(version: str) -> str:
+    """cuDNN counts 91900 for 9.19.0."""
+    number = int(version) if version.isdecimal() else 0
+    if number < 10_000:
+        return version
+    return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"
+
+
+def _binary_row(name: str, version: str, capability: Capability, archs: tuple[Arch, ...]) -> Row:
+    """A library by the code that its files carry."""
+    if not archs:
+        seen = "loaded with torch; its files show no code"
+        return Row(name, version, "unknown", "probe", seen)
+    kind, arch = best_code(capability, archs)
+    chips = ", ".join(map(str, archs))
+    if kind == "native":
+        seen = f"its files have machine code for {dotted(capability)} ({arch}), and for others"
+        return Row(name, version, kind, "binary", seen)
+    said = {"relative": f"the nearest is {arch} of a relative", "jit": f"only PTX ({arch}) fits"}
+    seen = f"{said.get(kind, f'no code for {dotted(capability)}')}; it has {chips}"
+    do = "" if kind == "relative" else torch_remedy(capability)
+    return Row(name, version, kind, "binary", seen, do)
 
 
 def _installed_triton(capability: Capability, found: Installed) -> Iterator[Row]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from pymicro.analysis.readiness.measured import Measured
 from pymicro.software import faults, stacks
 from pymicro.software.codes import Arch, Capability, best_code
 from pymicro.software.versions import dotted
 
-RowKind = Literal["native", "relative", "jit", "dropped", "impossible", "unknown", "on", "off"]
+RowKind = Literal[
+    "native", "relative", "jit", "dropped", "impossible", "broken", "older", "unavailable",
+    "unknown", "on", "off",
+]  # fmt: skip
 Evidence = Literal["binary", "profiler", "probe", "table"]
-# From best to worst; `unknown` and the states of flags are no ranks.
+# From best to worst; the others are no ranks: they say nothing of the code for a chip.
+_BASE = ("driver", "cuda", "nvrtc", "torch")
+_WORDS = {"broken": "broken here", "older": "kernels of an earlier generation"}
 _RANKS: tuple[RowKind, ...] = ("native", "relative", "jit", "dropped", "impossible")
 
 
@@ -20,8 +26,9 @@ class Row:
     """One layer on one chip.
 
     Attributes:
-        kind: how its code runs there; `dropped`: older versions served the chip; `on`, `off`: a
-            flag's state.
+        kind: how its code runs there; `dropped`: older versions served the chip; `broken`: it
+            fails here, whatever it carries; `older`: native code of kernels written for an earlier
+            generation; `unavailable`: nothing here serves it; `on`, `off`: a flag's state.
         evidence: `binary`: the library's own list of what it carries; `profiler`: what ran;
             `probe`: an empty kernel that compiled or ran; `table`: versions and sources.
     """
@@ -41,6 +48,7 @@ class Readiness:
 
     Attributes:
         device, key: the card's name, and its row in the catalogue (empty if it has none).
+        measured: what the store has of it.
     """
 
     device: str
@@ -48,12 +56,31 @@ class Readiness:
     capability: Capability
     rows: tuple[Row, ...]
     faults: tuple[faults.Fault, ...] = ()
+    measured: Measured = field(default_factory=Measured)
 
     @property
     def verdict(self) -> RowKind:
-        """The worst layer's kind; `unknown` where no layer has one."""
-        ranks = [_RANKS.index(row.kind) for row in self.rows if row.kind in _RANKS]
-        return _RANKS[max(ranks)] if ranks else "unknown"
+        """The worst kind of the layers that all else rests on, or of all if none is known.
+
+        One library that is broken or lacks code takes down what uses it, not the card.
+        """
+        for rows in ([r for r in self.rows if r.layer in _BASE], self.rows):
+            ranks = [_RANKS.index(row.kind) for row in rows if row.kind in _RANKS]
+            if ranks:
+                return _RANKS[max(ranks)]
+        return "unknown"
+
+    @property
+    def headline(self) -> str:
+        """The verdict, and by name every layer that is worse off."""
+        worse: dict[str, list[str]] = {}
+        for row in self.rows:
+            rank = _RANKS.index(row.kind) if row.kind in _RANKS else -1
+            base = _RANKS.index(self.verdict) if self.verdict in _RANKS else -1
+            if row.kind in ("broken", "older") or rank > base:
+                worse.setdefault(_WORDS.get(row.kind, row.kind), []).append(row.layer)
+        ends = (f"{word}: {', '.join(layers)}" for word, layers in worse.items())
+        return "; ".join((self.verdict, *ends))
 
 
 def torch_row(

@@ -61,13 +61,31 @@ def _also_write(level: str) -> str:
 def _prepare_stream(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     op, times = case.params["op"], passes(case.params)
     candidates = RESIDENT if times > 1 else STREAMS[op]
-    usable = [row for row in candidates if fits(row, op, _capability(place))]
+    usable = [
+        row
+        for row in candidates
+        if fits(row, op, _capability(place)) and _written_for(row, case.variant)
+    ]
+    if not usable:
+        raise Unavailable(f"no kernel that moves memory is written for {case.variant}.")
     calls = {}
     for row in usable:
         kernel = _load(row, op, case.dtype, place)
         calls[row.name] = bind_stream(row, kernel, case, place, arrays)
     name, tried_s = fastest(calls, place.stream)
     return Prepared(calls[name], {"kernel": name, "tuned_s": tried_s, "passes": times})
+
+
+def _written_for(row: MemoryKernel, variant: str) -> bool:
+    """Whether a row belongs to a generation, `sm75`; planned by name only, for `readiness`.
+
+    Streaming through registers is one kernel for all chips before the bulk-copy engine.
+    """
+    if not variant.startswith("sm"):
+        return True
+    number = int(variant[2:])
+    path = (number // 10, number % 10)
+    return row.first == path if path >= (9, 0) else row.first <= path
 
 
 def bind_stream(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pymicro import compiler, driver
 from pymicro.backends.base import Place, Prepared
-from pymicro.backends.cuda import gemm_portable, gemm_sm90, gemm_tuned
+from pymicro.backends.cuda import gemm_loaded, gemm_portable, gemm_sm90, gemm_tuned
 from pymicro.backends.cuda.gemm_kernel import GemmKernel
 from pymicro.benchmark import Case
 from pymicro.errors import PymicroError, Unavailable, UsageError
@@ -35,6 +36,9 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     Raises:
         Unavailable: none fits the format, layout, alignment or the path asked for.
     """
+    if case.variant in gemm_loaded.VARIANTS:
+        chosen = choose(replace(case, variant=FASTEST), place)
+        return gemm_loaded.prepare(chosen, case, place, arrays)
     row, said = _remembered(case, place)
     row = row or choose(case, place)
     call = bound(row, case, place, arrays)

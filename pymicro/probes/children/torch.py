@@ -23,4 +23,17 @@ def probe(tell, capability=None):
     tell(ran_on="gpu" if on_gpu else "cpu", is_right=result == [2.0] * 4)
     if on_gpu:
         tell.fact("nccl", lambda: ".".join(map(str, torch.cuda.nccl.version())))
+    tell.fact("cublas", _cublas_version)
     tell.loaded()
+
+
+def _cublas_version():
+    """The version of the cuBLASLt that torch has loaded, as 13.0.2."""
+    import ctypes
+
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        path = next(line.split(maxsplit=5)[5].strip() for line in maps if "libcublasLt" in line)
+    ask = ctypes.CDLL(path).cublasLtGetVersion
+    ask.restype = ctypes.c_size_t
+    number = ask()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

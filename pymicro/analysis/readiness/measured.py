@@ -1,0 +1,339 @@
+"""What `readiness --measure` left in the store, judged: stored results in, rows of tables out.
+
+Of each study the newest run of the card counts, so that one table never mixes software.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pymicro import stats
+from pymicro.results import Result, latest
+from pymicro.software.codes import Capability
+from pymicro.software.kernel_names import Written, short, steps_behind, written_for
+
+Shape = tuple[int, int, int, str]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that a library launched.
+
+    Attributes:
+        name: shortened.
+        written: for which chip, None where the name does not say.
+        behind: generations between that and this chip; None where unknown.
+        share: of the device time of one call.
+    """
+
+    name: str
+    written: Written | None
+    behind: int | None
+    share: float
+
+
+@dataclass(frozen=True)
+class ProductRow:
+    """One product of a job in one format.
+
+    Attributes:
+        kernel: the one that takes most of the call's device time; None where no profiler saw it.
+        flop_per_s: the vendor's rate; None where it could not run, `reason` says why.
+        best_flop_per_s, best_by: the best of all others, None where none ran.
+    """
+
+    dtype: str
+    shape: Shape
+    kernel: Kernel | None
+    flop_per_s: float | None
+    best_flop_per_s: float | None
+    best_by: str
+    reason: str = ""
+
+    @property
+    def gap(self) -> float | None:
+        """The best of the others over the library; above 1 the library leaves speed unused."""
+        if not (self.flop_per_s and self.best_flop_per_s):
+            return None
+        return self.best_flop_per_s / self.flop_per_s
+
+
+@dataclass(frozen=True)
+class GenerationRow:
+    """One product or copy by the kernels of each generation.
+
+    Attributes:
+        rates: the best by steps behind this chip's generation; 0 is its own.
+        kernels: who reached it, by the same.
+        unit: of the rates.
+    """
+
+    what: str
+    rates: Mapping[int, float]
+    kernels: Mapping[int, str]
+    unit: str = "FLOP/s"
+
+    def share(self, steps: int) -> float | None:
+        """What software that many generations behind reaches, of this chip's own."""
+        if 0 not in self.rates or steps not in self.rates:
+            return None
+        return self.rates[steps] / self.rates[0]
+
+
+@dataclass(frozen=True)
+class FirstUse:
+    """A kernel as machine code and as PTX: seconds of loading and the first launch, and after.
+
+    Attributes:
+        code_s, ptx_s: the first time in the process, which may load the compiler too.
+        ptx_again_s: the median of further times, the driver's cache off.
+        steady: speed of what the driver compiled over that of the machine code.
+    """
+
+    kernel: str
+    dtype: str
+    ptx: str
+    code_s: float
+    ptx_s: float
+    ptx_again_s: float
+    steady: float
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A setting of the framework on one product: its speed over the default setting's."""
+
+    flag: str
+    dtype: str
+    value: str
+    shape: tuple[int, int, int]
+    speedup: float
+    error: float | None
+    default: str
+    default_error: float | None
+
+
+@dataclass(frozen=True)
+class AttentionRow:
+    """One way to compute an attention: seconds, or why not."""
+
+    shape: str
+    dtype: str
+    way: str
+    seconds: float | None
+    kernel: Kernel | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The compiler of the framework on one block: both times, kernels a call, seconds it took."""
+
+    eager_s: float
+    compiled_s: float
+    eager_kernels: int
+    compiled_kernels: int
+    compile_s: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that the store has of a card."""
+
+    products: tuple[ProductRow, ...] = ()
+    generations: tuple[GenerationRow, ...] = ()
+    first_uses: tuple[FirstUse, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    attentions: tuple[AttentionRow, ...] = ()
+    compiled: Compiled | None = None
+    why_not_compiled: str = ""
+
+
+def measured(results: Iterable[Result], key: str, name: str, capability: Capability) -> Measured:
+    """What the newest runs of a card give; by its key in the catalogue, else by its name."""
+    own = [
+        r
+        for r in results
+        if r.details.get("study")
+        and r.device.get("kind") == "cuda"
+        and (r.device.get("key") == key if key else r.device.get("name") == name)
+    ]
+    by_study = {study: _newest(own, study) for study in {r.details["study"] for r in own}}
+    compiled = by_study.get("compile", [])
+    return Measured(
+        tuple(products(by_study.get("library", ()), capability)),
+        tuple(generations(by_study.get("generations", ()), capability)),
+        tuple(first_uses(by_study.get("first use", ()))),
+        tuple(switches(by_study.get("flags", ()))),
+        tuple(attentions(by_study.get("attention", ()), capability)),
+        _compiled(compiled),
+        next((r.reason or "" for r in compiled if r.outcome != "ok"), ""),
+    )
+
+
+def _newest(results: Sequence[Result], study: str) -> list[Result]:
+    """Each case of a study from the newest run that has any of its format."""
+    of_study = [r for r in results if r.details.get("study") == study]
+    last = {r.dtype: r.run_id for r in of_study}
+    return latest(r for r in of_study if r.run_id == last[r.dtype])
+
+
+def products(results: Sequence[Result], capability: Capability) -> list[ProductRow]:
+    """A row for each product that the library was asked for, in the order of the plan."""
+    groups: dict[tuple[str, Shape], list[Result]] = {}
+    for result in results:
+        p = result.params
+        groups.setdefault((result.dtype, (p["m"], p["n"], p["k"], p["layout"])), []).append(result)
+    return [_product(d, s, own, capability) for (d, s), own in groups.items()]
+
+
+def _product(
+    dtype: str, shape: Shape, results: Sequence[Result], capability: Capability
+) -> ProductRow:
+    vendor = next((r for r in results if r.details.get("is_vendor")), None)
+    rivals = {
+        str(r.details.get("kernel") or f"{r.backend} {r.variant}"): rate
+        for r in results
+        if not r.details.get("is_vendor") and (rate := _rate(r))
+    }
+    best = max(rivals, key=lambda who: rivals[who], default="")
+    rate = _rate(vendor) if vendor else None
+    why = (vendor.reason or "") if vendor and rate is None else ""
+    kernel = main_kernel(vendor.details.get("launched", ()), capability) if vendor else None
+    return ProductRow(dtype, shape, kernel, rate, rivals.get(best), best, why)
+
+
+def main_kernel(launched: Sequence[Mapping[str, Any]], capability: Capability) -> Kernel | None:
+    """The kernel with most of the time, those whose name tells a generation first."""
+    if not launched:
+        return None
+    costs = {k["name"]: k["calls"] * k["seconds"] for k in launched}
+    name = max(costs, key=lambda n: costs[n])
+    return _kernel(name, costs[name] / sum(costs.values()), capability)
+
+
+def _kernel(name: str, share: float, capability: Capability) -> Kernel:
+    written = written_for(name)
+    behind = None if written is None else steps_behind(written.chip, capability)
+    return Kernel(short(name), written, behind, share)
+
+
+def _rate(result: Result) -> float | None:
+    if result.outcome != "ok":
+        return None
+    return (result.flop or result.bytes) / stats.median(result.samples_s)
+
+
+def generations(results: Sequence[Result], capability: Capability) -> list[GenerationRow]:
+    """The best of each generation, by how far it lies behind this chip's."""
+    rows: dict[str, list[tuple[int, float, str]]] = {}
+    units = {}
+    for result in results:
+        rate, path = _rate(result), path_of(result)
+        what = result.dtype if result.flop else f"{result.params['op']} {result.dtype}"
+        found = rows.setdefault(what, [])
+        units[what] = "FLOP/s" if result.flop else "B/s"
+        if rate is not None and path is not None:
+            kernel = str(result.details.get("kernel", ""))
+            found.append((steps_behind(path, capability), rate, kernel))
+    return [
+        GenerationRow(
+            what,
+            {steps: max(r for s, r, _ in found if s == steps) for steps in _steps(found)},
+            {steps: max((r, k) for s, r, k in found if s == steps)[1] for steps in _steps(found)},
+            units[what],
+        )
+        for what, found in rows.items()
+    ]
+
+
+def _steps(found: Sequence[tuple[int, float, str]]) -> list[int]:
+    return sorted({steps for steps, _, _ in found})
+
+
+def path_of(result: Result) -> Capability | None:
+    """The generation that a kernel of ours was written for: its path, `sm75`."""
+    word = str(result.params.get("path") or result.variant)
+    digits = word.removeprefix("sm")
+    return (int(digits[:-1]), int(digits[-1])) if digits.isdecimal() else None
+
+
+def first_uses(results: Sequence[Result]) -> list[FirstUse]:
+    """Machine code and PTX of the same kernel, in pairs."""
+    pairs: dict[tuple[str, str], dict[str, Result]] = {}
+    for r in results:
+        if r.outcome == "ok":
+            pairs.setdefault((r.dtype, r.params["path"]), {})[r.variant] = r
+    found = []
+    for (dtype, _), pair in pairs.items():
+        if {"cubin", "ptx"} <= pair.keys():
+            code, ptx = pair["cubin"], pair["ptx"]
+            first, *again = ptx.details["first_use_s"]
+            found.append(
+                FirstUse(
+                    str(code.details["kernel"]), dtype, str(ptx.details["code"]),
+                    code.details["first_use_s"][0], first,
+                    stats.median(again) if again else first,
+                    stats.median(code.samples_s) / stats.median(ptx.samples_s),
+                )
+            )  # fmt: skip
+    return found
+
+
+def switches(results: Sequence[Result]) -> list[Switch]:
+    """Each setting beside the one that the framework starts with."""
+    groups: dict[tuple[Any, ...], list[Result]] = {}
+    for r in results:
+        p = r.params
+        groups.setdefault((p["flag"], r.dtype, p["m"], p["n"], p["k"]), []).append(r)
+    found = []
+    for (flag, dtype, m, n, k), own in groups.items():
+        base = next((r for r in own if r.details.get("is_default") and r.outcome == "ok"), None)
+        for r in own if base else ():
+            assert base is not None
+            if r is not base and r.outcome == "ok":
+                faster = stats.median(base.samples_s) / stats.median(r.samples_s)
+                found.append(
+                    Switch(
+                        flag, dtype, r.variant, (m, n, k), faster, _error(r), base.variant,
+                        _error(base),
+                    )
+                )  # fmt: skip
+    return found
+
+
+def _error(result: Result) -> float | None:
+    return result.verified.error if result.verified else None
+
+
+def attentions(results: Sequence[Result], capability: Capability) -> list[AttentionRow]:
+    """Every way that was tried, in the order of the plan."""
+    return [_attention(r, capability) for r in results]
+
+
+def _attention(r: Result, capability: Capability) -> AttentionRow:
+    p = r.params
+    shape = f"{p['batch']}×{p['heads']}×{p['queries']}×{p['keys']}×{p['width']}"
+    shape += " + bias" if p.get("has_bias") else ""
+    if r.outcome != "ok":
+        return AttentionRow(shape, r.dtype, r.variant, None, None, r.reason or "")
+    names = r.details.get("kernels", ())
+    told = [name for name in names if written_for(name)] or list(names)
+    kernel = _kernel(told[0], 1.0, capability) if told else None
+    return AttentionRow(shape, r.dtype, r.variant, stats.median(r.samples_s), kernel)
+
+
+def _compiled(results: Sequence[Result]) -> Compiled | None:
+    pair = {r.variant: r for r in results if r.outcome == "ok"}
+    if not {"eager", "compiled"} <= pair.keys():
+        return None
+    eager, compiled = pair["eager"], pair["compiled"]
+    return Compiled(
+        stats.median(eager.samples_s),
+        stats.median(compiled.samples_s),
+        len(eager.details["kernels"]),
+        len(compiled.details["kernels"]),
+        compiled.details["compile_s"],
+    )

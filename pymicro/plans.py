@@ -1,0 +1,99 @@
+"""What `readiness --measure` runs: cases and questions for probes, as values. Nothing runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pymicro.benchmark import Case
+from pymicro.workloads.products import Product, attentions, hottest
+
+PARTS = ("library", "generations", "flags", "attention", "compile")
+# Formats in which the jobs' products are asked for, those that torch uses unasked first.
+FORMATS = ("fp32", "tf32", "fp16", "bf16", "fp8_e4m3", "int8")
+GENERATION_FORMATS = ("fp16", "bf16", "tf32", "int8", "fp32", "fp64")
+# Paths by the first chip that they are written for.
+PATHS = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90")
+_CUBE = 4096
+_COPY_BYTES = 2**30
+# Others than the vendor's own library, and which of their variants; the slow ones only cost time.
+_RIVALS = {
+    "cuda": ("fastest", "promoted"),
+    "triton": ("tiled", "descriptor"),
+    "cupy": ("raw",),
+}
+# Shapes for the switches: large, a product of fine-tuning, and one whose long sum is often split.
+_FLAG_SHAPES = ((4096, 4096, 4096), (4096, 3072, 768), (768, 768, 4096))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of cases of a benchmark; `study` is what its results are kept under."""
+
+    benchmark: str
+    study: str
+    cases: tuple[Case, ...]
+
+
+def library(
+    formats: Sequence[str], offered: Mapping[tuple[str, str], Sequence[str]], most: int
+) -> Iterator[Step]:
+    """The jobs' hottest products in each format, by the vendor's library and by all others.
+
+    `offered` has the variants of each backend and format on this device.
+    """
+    for dtype in formats:
+        found: list[Case] = []
+        for product in hottest(most):
+            params = gemm_params(product.m, product.n, product.k, product.layout)
+            found.append(Case("gemm", "torch", "matmul", dtype, params))
+            for backend, names in _RIVALS.items():
+                here = offered.get((backend, dtype), ())
+                found += [Case("gemm", backend, v, dtype, params) for v in names if v in here]
+        yield Step("gemm", "library", tuple(found))
+
+
+def profiled(formats: Sequence[str], most: int) -> list[tuple[str, int, int, int, str]]:
+    """The same products for the profiler."""
+    return [(d, p.m, p.n, p.k, p.layout) for d in formats for p in hottest(most)]
+
+
+def generations(formats: Sequence[str], sms: int) -> Iterator[Step]:
+    """The same product by the kernel of each generation; then as machine code and as PTX."""
+    by_path = [
+        Case("gemm", "cuda", "fastest", dtype, gemm_params(_CUBE, _CUBE, _CUBE, "nt", path))
+        for dtype in formats
+        for path in PATHS
+    ]
+    yield Step("gemm", "generations", tuple(by_path))
+    loaded = [
+        Case("gemm", "cuda", code, dtype, gemm_params(_CUBE, _CUBE, _CUBE, "nt", path))
+        for dtype, path in (("fp16", "sm75"), ("fp16", "sm80"), ("fp16", "sm90"), ("fp32", "sm80"))
+        if dtype in formats
+        for code in ("cubin", "ptx")
+    ]
+    yield Step("gemm", "first use", tuple(loaded))
+    copied = {"op": "copy", "size": _COPY_BYTES, "level": "memory", "access": "sequential"}
+    copied |= {"stride": 8, "sms": sms}
+    copies = [Case("bandwidth", "cuda", path, "fp32", copied) for path in ("sm75", "sm90")]
+    yield Step("bandwidth", "generations", tuple(copies))
+
+
+def gemm_params(m: int, n: int, k: int, layout: str, path: str = "auto") -> dict[str, Any]:
+    return {"m": m, "n": n, "k": k, "layout": layout, "path": path}
+
+
+def attention_shapes() -> list[dict[str, Any]]:
+    return [{k: v for k, v in asdict(a).items() if k != "job"} for a in attentions()]
+
+
+def flag_shapes() -> list[tuple[int, int, int]]:
+    return list(_FLAG_SHAPES)
+
+
+def job_of(m: int, n: int, k: int, layout: str) -> str:
+    """Which job a product comes from; empty if from none."""
+    same = (p for p in hottest(100) if (p.m, p.n, p.k, p.layout) == (m, n, k, layout))
+    found: Product | None = next(same, None)
+    return found.job if found else ""

@@ -1,0 +1,75 @@
+"""Tries torch.compile on one feed-forward block: does it work, and what does it save."""
+
+import time
+
+CALLS = 30
+
+
+def probe(tell, rows, width, inner):
+    if not tell.is_installed("torch"):
+        return
+    tell.step("import")
+    import torch
+
+    tell(version=str(torch.__version__))
+    block = torch.nn.Sequential(
+        torch.nn.Linear(width, inner),
+        torch.nn.GELU(),
+        torch.nn.Linear(inner, width),
+        torch.nn.LayerNorm(width),
+    )
+    block = block.cuda().half().eval()
+    given = torch.randn(
+        rows, width, device="cuda", generator=torch.Generator("cuda").manual_seed(0)
+    )
+    given = given.half()
+    with torch.no_grad():
+        tell.step("run the block as it is")
+        expected = block(given)
+        tell.step("compile")
+        compiled = torch.compile(block)
+        began = time.perf_counter()
+        got = compiled(given)
+        torch.cuda.synchronize()
+        compile_s = time.perf_counter() - began
+        error = float(((got - expected).float().norm() / expected.float().norm()).cpu())
+        tell.step("time both")
+        calls = {"eager": lambda: block(given), "compiled": lambda: compiled(given)}
+        for number, (variant, call) in enumerate(calls.items()):
+            times, kernels, host_s = _timed(torch, call)
+            record = {
+                "variant": variant,
+                "dtype": "fp16",
+                "params": {"rows": rows, "width": width, "inner": inner},
+                "times_s": times,
+                # Fused operators round less often than single ones.
+                "verified": {"reference": "eager", "error": error, "tolerance": 16 * 2.0**-11},
+                "details": {"kernels": kernels, "host_s": host_s, "compile_s": compile_s},
+            }
+            if not error <= record["verified"]["tolerance"]:
+                del record["times_s"]
+                record |= {"outcome": "failed", "reason": f"wrong: error {error:.3g}"}
+            tell(**{f"record_{number}": record})
+
+
+def _timed(torch, call):
+    """Device seconds of each call, the kernels' names, and the host's seconds a call."""
+    from torch.profiler import ProfilerActivity, profile
+
+    for _ in range(5):
+        call()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    host_s = (time.perf_counter() - began) / CALLS
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(CALLS):
+            call()
+        torch.cuda.synchronize()
+    found = [e for e in seen.events() if "CUDA" in str(e.device_type)]
+    if not found:
+        raise RuntimeError("no kernel records; another profiler may hold the driver's interface")
+    total = sum(e.time_range.elapsed_us() for e in found) * 1e-6 / CALLS
+    return [total], [e.name[:400] for e in found[: len(found) // CALLS]], host_s

@@ -1,0 +1,137 @@
+"""`readiness --measure` without a GPU: plans become results, children's records become results."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from pymicro import plans
+from pymicro.benchmark import Case
+from pymicro.cli import readiness_measure
+from pymicro.cli.readiness_measure import Asked, _Run, parse_formats, parse_parts
+from pymicro.errors import UsageError
+from pymicro.probes import measured
+from pymicro.probes.child import Report
+from pymicro.run import Context
+from pymicro.workbench import Workbench
+
+SMALL = {"m": 32, "n": 32, "k": 32, "layout": "nt", "threads": 1}
+
+
+@pytest.fixture
+def a_run(monkeypatch):
+    """A run whose device is the CPU."""
+    kept = []
+
+    def context(interrupted, on_case):
+        return Context(bench, {"kind": "cpu"}, {}, "run1", lambda windows: None, interrupted)
+
+    bench = Workbench("cpu")
+    session = SimpleNamespace(bench=bench, keep=kept.append, context=context, kept=kept)
+    device = SimpleNamespace(index=0, gpu=None)
+
+    def make(*parts, budget_s=None):
+        asked = Asked("auto", parts, ("fp32",), 3, None, True, budget_s, True)
+        return _Run(asked, session, device), kept
+
+    return make
+
+
+def test_cases_run_and_say_for_which_study(a_run):
+    run, _ = a_run()
+    case = Case("gemm", "torch", "matmul", "fp32", SMALL)
+    (result,) = run._cases(plans.Step("gemm", "library", (case,)))
+    assert result.outcome == "ok", result.reason
+    assert result.details["study"] == "library"
+    assert result.run_id == "run1"
+
+
+def test_kernels_join_the_vendors_results_only(a_run, monkeypatch):
+    run, kept = a_run("library")
+    seen = [{"name": "sm80_xmma_gemm", "calls": 1.0, "seconds": 1e-5}]
+    key = ("fp32", 32, 32, 32, "nt")
+    monkeypatch.setattr(measured, "launched", lambda *_: ({key: seen}, None))
+    cases = tuple(Case("gemm", b, v, "fp32", SMALL) for b, v in
+                  (("torch", "matmul"), ("native", "blocked")))  # fmt: skip
+    monkeypatch.setattr(plans, "library", lambda *_: [plans.Step("gemm", "library", cases)])
+    torch, ours = run.all()
+    assert torch.details["launched"] == seen
+    assert "launched" not in ours.details
+    assert kept == [torch, ours]
+
+
+def test_a_used_up_budget_begins_nothing(a_run, monkeypatch):
+    run, kept = a_run("generations", budget_s=1)
+    monkeypatch.setattr(readiness_measure.time, "monotonic", lambda: run._began_s + 2)
+    assert list(run.all()) == []
+    assert kept == []
+
+
+def test_records_of_a_child_become_results(a_run, monkeypatch):
+    run, _ = a_run("flags")
+    check = {"reference": "float64", "error": 1e-4, "tolerance": 1e-3}
+    common = {"dtype": "fp32", "params": {"m": 8, "n": 8, "k": 8, "flag": "f"}}
+    facts = {
+        "version": "2.11",
+        "record_0": common | {"variant": "off", "times_s": [1e-3, 2e-3], "verified": check,
+                              "details": {"is_default": True}},
+        "record_1": common | {"variant": "on", "reason": "refused"},
+        "record_2": common | {"variant": "bad", "outcome": "failed", "reason": "wrong: error 2",
+                              "verified": check | {"error": 2.0}},
+    }  # fmt: skip
+    ended = Report("crash", "flag x", "SIGSEGV", facts)
+    monkeypatch.setattr("pymicro.probes.child.ask", lambda *_, **__: ended)
+    off, on, bad = run.all()
+    assert (off.outcome, on.outcome, bad.outcome) == ("ok", "skipped", "failed")
+    assert off.times_s == (1e-3, 2e-3)
+    assert off.flop == 2 * 8**3
+    assert off.details["is_default"] is True
+    assert off.details["study"] == "flags"
+    assert on.reason == "refused"
+    assert bad.samples_s == ()
+
+
+def test_why_a_child_told_less(a_run):
+    assert measured.why_ended(Report("ok")) is None
+    assert "not installed" in measured.why_ended(Report("ok", facts={"installed": False}))
+    crash = measured.why_ended(Report("crash", "launch fp16 1 2 3 nt", "SIGSEGV"))
+    assert "SIGSEGV" in crash
+    assert "launch fp16 1 2 3 nt" in crash
+
+
+def test_a_product_that_torch_refuses_is_missing_and_no_zero(monkeypatch):
+    facts = {
+        "product_0": {"kernels": [{"name": "k", "calls": 1.0, "seconds": 1e-6}]},
+        "product_1": {"reason": "RuntimeError: no kernel records"},
+    }
+    monkeypatch.setattr("pymicro.probes.child.ask", lambda *_, **__: Report("ok", facts=facts))
+    wanted = [("fp16", 1, 2, 3, "nt"), ("int8", 1, 2, 3, "nt"), ("fp8_e4m3", 1, 2, 3, "nt")]
+    found, why = measured.launched(wanted, {}, 1.0)
+    assert list(found) == wanted[:1]
+    assert why is None
+
+
+def test_words():
+    assert parse_parts("all") == plans.PARTS
+    assert parse_parts("flags, library") == ("flags", "library")
+    assert parse_formats(None) == plans.FORMATS
+    assert parse_formats("half,tf32") == ("fp16", "tf32")
+    for wrong in (lambda: parse_parts("libary"), lambda: parse_formats("fp64")):
+        with pytest.raises(UsageError):
+            wrong()
+
+
+def test_plans_ask_for_what_the_issue_names():
+    products = plans.profiled(plans.FORMATS, 20)
+    assert len(products) == len(set(products)) == 6 * 20
+    offered = {("cuda", "fp16"): ("fastest",), ("cupy", "fp16"): ("raw", "cublas")}
+    (step,) = plans.library(("fp16",), offered, 20)
+    who = [(c.backend, c.variant) for c in step.cases[:3]]
+    assert who == [("torch", "matmul"), ("cuda", "fastest"), ("cupy", "raw")]
+    assert len(step.cases) == 60
+    gemm, loaded, copy = plans.generations(plans.GENERATION_FORMATS, 132)
+    assert {c.params["path"] for c in gemm.cases} == set(plans.PATHS)
+    assert {c.dtype for c in gemm.cases} == {"fp16", "bf16", "tf32", "int8", "fp32", "fp64"}
+    assert {c.variant for c in loaded.cases} == {"cubin", "ptx"}
+    assert {c.variant for c in copy.cases} == {"sm75", "sm90"}
+    json.dumps(plans.attention_shapes())
