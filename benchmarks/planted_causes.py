@@ -60,7 +60,9 @@ def strip(raw: Path, path: Path) -> None:
     for key in ("host_name", "traceName", "trace_id"):
         document.pop(key, None)
     for event in document["traceEvents"]:
-        event["name"] = re.sub(r"(?<![\w.>-])(?:/[^\s/:]+)+/(?=[^/\s]*\.py\()", _within_package, event["name"])
+        event["name"] = re.sub(
+            r"(?<![\w.>-])(?:/[^\s/:]+)+/(?=[^/\s]*\.py\()", _within_package, event["name"]
+        )
         if event.get("ph") == "M" and "name" in event.get("args", {}):
             event["args"]["name"] = re.sub(r"\(.*\)", "", event["args"]["name"])
         event.get("args", {}).pop("Ev Idx", None)

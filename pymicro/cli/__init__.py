@@ -12,6 +12,7 @@ from pymicro.cli import (
     compare,
     devices,
     doctor,
+    explain,
     measure,
     profile,
     readiness,
@@ -51,6 +52,7 @@ cli.add_command(readiness.command)
 cli.add_command(results.show)
 cli.add_command(compare.command)
 cli.add_command(roofline.command)
+cli.add_command(explain.command)
 cli.add_command(profile.command)
 
 

@@ -1,0 +1,104 @@
+"""Several ranks of one job, each with its trace: which one differs, and what waiting costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from pymicro.analysis.profile.split import Split
+from pymicro.units import percent, si
+
+_ENDINGS = (".json", ".json.gz")
+_RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
+# Ranks of one job on like cards differ less than this.
+_NOTABLE = 0.10
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One rank's file and its split."""
+
+    name: str
+    split: Split
+
+    @property
+    def own_s(self) -> float:
+        """A step without its collectives: what the rank does before the others wait for it."""
+        waits = self.split.part("collective").s
+        return self.split.step_s - waits / len(self.split.steps_s)
+
+
+def files(folder: Path) -> list[Path]:
+    """The traces of a folder, by rank."""
+    found = [p for p in folder.iterdir() if p.name.endswith(_ENDINGS) and p.is_file()]
+    return sorted(found, key=lambda p: (rank_number(p), p.name))
+
+
+def rank_number(path: Path) -> int:
+    match = _RANK.search(path.name)
+    return int(match[1]) if match else -1
+
+
+def verdict(ranks: Sequence[Rank]) -> str:
+    """Which rank differs, in a sentence; with one rank, nothing."""
+    if len(ranks) < 2:
+        return ""
+    typical = median(r.own_s for r in ranks)
+    odd = max(ranks, key=lambda r: abs(r.own_s - typical))
+    if abs(odd.own_s - typical) < _NOTABLE * typical:
+        spread = max(r.own_s for r in ranks) / min(r.own_s for r in ranks) - 1
+        return (
+            f"No rank of {len(ranks)} stands out: without collectives their steps differ by "
+            f"{percent(spread)} at most."
+        )
+    word = "longer" if odd.own_s > typical else "shorter"
+    return (
+        f"{odd.name} differs: without collectives its step takes {si(odd.own_s, 's', 3)}, the "
+        f"others' {si(typical, 's', 3)}; {_why(odd, ranks)} is what is {word} there."
+    )
+
+
+def _why(odd: Rank, ranks: Sequence[Rank]) -> str:
+    """The part that differs most from the other ranks'."""
+    others = [r.split for r in ranks if r is not odd]
+    codes = {p.code for r in ranks for p in r.split.parts} - {"collective"}
+    sign = 1 if odd.own_s > median(r.own_s for r in ranks) else -1
+
+    def excess(code: str) -> float:
+        usual = median(s.part(code).s / len(s.steps_s) for s in others)
+        return sign * (odd.split.part(code).s / len(odd.split.steps_s) - usual)
+
+    return max(sorted(codes), key=excess)
+
+
+def waiting_s(ranks: Sequence[Rank]) -> tuple[float, ...] | None:
+    """Seconds a step that each rank spends in collectives waiting for the last to arrive.
+
+    A collective ends everywhere at once, so what a rank is in it longer than the rank that came
+    last is waiting. None unless every rank ran the same collectives.
+    """
+    if len(ranks) < 2 or len({_signature(r.split) for r in ranks}) != 1:
+        return None
+    names = ranks[0].split.collectives
+    least = {
+        name: [
+            min(all_s) for all_s in zip(*(r.split.collectives[name] for r in ranks), strict=True)
+        ]
+        for name in names
+    }
+    return tuple(
+        sum(
+            a - b
+            for name in names
+            for a, b in zip(r.split.collectives[name], least[name], strict=True)
+        )
+        / len(r.split.steps_s)
+        for r in ranks
+    )
+
+
+def _signature(split: Split) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((name, len(all_s)) for name, all_s in split.collectives.items()))
