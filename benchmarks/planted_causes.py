@@ -1,6 +1,6 @@
 """Does `pymicro explain --trace` name the cause that was planted in a job that it never saw?
 
-    python benchmarks/planted_causes.py                 judges the traces kept in tests/data/profiles
+    python benchmarks/planted_causes.py                 judges those in tests/data/profiles
     python benchmarks/planted_causes.py --record DIR    records them afresh (a CUDA GPU; a minute)
     python benchmarks/planted_causes.py --run item-in-every-step      only runs one job
 
@@ -26,6 +26,9 @@ STEPS, SKIP = 3, 8
 # Of one trace each: what the profiler can record besides.
 COLD = ("cold-start",)
 WITH_STACKS = ("slow-loader", "item-in-every-step")
+
+
+_FOLDERS = re.compile(r"(?<![\w.>-])(?:/[^\s/:]+)+/(?=[^/\s]*\.py\()")
 
 
 def record(folder: Path, names: list[str], device: str, small: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -78,7 +79,7 @@ class _UNet(nn.Module):
         super().__init__()
         widths = (width, 2 * width, 4 * width)
         self.first, self.last = nn.Conv2d(4, width, 3, padding=1), _Block(width, 4)
-        self.down = nn.ModuleList(_Block(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.down = nn.ModuleList(_Block(a, b) for a, b in pairwise(widths))
         self.attention = nn.MultiheadAttention(widths[-1], 8, batch_first=True)
         self.up = nn.ModuleList(
             _Block(2 * b, a) for a, b in zip(widths[-2::-1], widths[:0:-1], strict=True)

@@ -16,8 +16,9 @@ from statistics import median
 
 from pymicro.analysis.profile import ranks as _ranks
 from pymicro.analysis.profile.causes import Cause, ranked
+from pymicro.analysis.profile.parts import Split
 from pymicro.analysis.profile.ranks import Rank
-from pymicro.analysis.profile.split import Split, of_trace
+from pymicro.analysis.profile.split import of_trace
 from pymicro.analysis.profile.trace import load
 from pymicro.errors import UsageError
 from pymicro.results import Finding
@@ -78,12 +79,12 @@ def _findings(split: Split) -> Iterator[Finding]:
             "start-up and waiting around the work count too.",
             "call the profiler's step(), or record with `pymicro profile`.",
         )  # fmt: skip
-    cost = split.untraced_step_s and split.step_s / split.untraced_step_s - 1
-    if cost and cost > _NOTABLE_COST:
+    bare_s = split.untraced_step_s
+    if bare_s and split.step_s / bare_s - 1 > _NOTABLE_COST:
         yield Finding(
             "profiler-cost", "warning",
-            f"a step takes {si(split.step_s, 's', 3)} here and {si(split.untraced_step_s or 0, 's', 3)} "
-            f"with the profiler off: recording costs {percent(cost)}.",
+            f"a step takes {si(split.step_s, 's', 3)} here and {si(bare_s, 's', 3)} "
+            f"with the profiler off: recording costs {percent(split.step_s / bare_s - 1)}.",
             "It slows the host, so the host's part looks larger than it is.",
             "--no-shapes records less.",
         )  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pymicro.analysis.profile.split import Part, Split
+from pymicro.analysis.profile.parts import Part, Split
 from pymicro.units import percent, si
 
 # A loss below this share of the step explains nothing by itself.

@@ -88,6 +88,7 @@ _FAMILIES = {
     "maxwell": "sm_50", "pascal": "sm_60", "volta": "sm_70", "turing": "sm_75", "ampere": "sm_80",
     "hopper": "sm_90", "blackwell": "sm_100",
 }  # fmt: skip
+_SPLIT_K = re.compile(r"split_?k_?reduce", re.IGNORECASE)  # adds up what a product left in pieces
 _PRODUCTS = ("gemm", "convolution", "attention")
 
 
@@ -95,7 +96,7 @@ _PRODUCTS = ("gemm", "convolution", "attention")
 def kind(name: str) -> Kind:
     """What the name of a kernel tells."""
     group = next((group for pattern, group in _GROUPS if pattern.search(name)), "other")
-    if group not in _PRODUCTS or "splitk" in name.lower() and "reduce" in name.lower():
+    if group not in _PRODUCTS or _SPLIT_K.search(name):
         return Kind(group)
     if _PLAIN.search(name) and not _TENSOR.search(_PLAIN.sub("", name)):
         return Kind(group, False, _generation(name), bool(_FP32.search(name)))
@@ -124,13 +125,14 @@ def short(name: str, most: int = 72) -> str:
 
 
 def _plain_template(name: str) -> str:
-    """`ns::kernel<…, ns::Functor<float>…>(…)` is `ns::kernel<Functor>`: what tells kernels apart."""
+    """`ns::kernel<…, ns::Functor<float>…>(…)` is `ns::kernel<Functor>`: it tells kernels apart."""
     outer, inside = name.split("<", 1)
     words = [w.rsplit("::", 1)[-1] for w in re.findall(r"[A-Za-z_][\w:]*", inside)]
     told = [
         w for w in words
         if re.search(r"functor|_op|ops|lambda|kernel|_cuda", w, re.IGNORECASE)
         and w not in ("kernel", "lambda")
-    ][:2]  # fmt: skip
+    ]  # fmt: skip
+    told = list(dict.fromkeys(told))[:2]
     outer = outer.removeprefix("at::native::")
     return f"{outer}<{', '.join(told)}>" if told else outer

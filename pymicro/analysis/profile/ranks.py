@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from pymicro.analysis.profile.split import Split
+from pymicro.analysis.profile.parts import Split
 from pymicro.units import percent, si
 
 _ENDINGS = (".json", ".json.gz")
@@ -82,22 +82,11 @@ def waiting_s(ranks: Sequence[Rank]) -> tuple[float, ...] | None:
     """
     if len(ranks) < 2 or len({_signature(r.split) for r in ranks}) != 1:
         return None
-    names = ranks[0].split.collectives
-    least = {
-        name: [
-            min(all_s) for all_s in zip(*(r.split.collectives[name] for r in ranks), strict=True)
-        ]
-        for name in names
-    }
-    return tuple(
-        sum(
-            a - b
-            for name in names
-            for a, b in zip(r.split.collectives[name], least[name], strict=True)
-        )
-        / len(r.split.steps_s)
-        for r in ranks
-    )
+    waited = [0.0] * len(ranks)
+    for name in ranks[0].split.collectives:
+        for together in zip(*(r.split.collectives[name] for r in ranks), strict=True):
+            waited = [w + s - min(together) for w, s in zip(waited, together, strict=True)]
+    return tuple(w / len(r.split.steps_s) for w, r in zip(waited, ranks, strict=True))
 
 
 def _signature(split: Split) -> tuple[tuple[str, int], ...]:

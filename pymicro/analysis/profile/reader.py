@@ -142,7 +142,7 @@ class Reader:
 
 
 def _open(path: Path) -> IO[str]:
-    with open(path, "rb") as file:
-        is_zipped = file.read(2) == b"\x1f\x8b"
-    raw: Any = gzip.open(path, "rb") if is_zipped else open(path, "rb")
+    raw: Any = path.open("rb")
+    is_zipped = raw.peek(2)[:2] == b"\x1f\x8b"
+    raw = gzip.GzipFile(fileobj=raw) if is_zipped else raw
     return io.TextIOWrapper(raw, encoding="utf-8", errors="replace")

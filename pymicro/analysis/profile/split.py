@@ -2,109 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pymicro.analysis.profile import busy, gaps, match, names, steps
+from pymicro.analysis.profile import busy, gaps, match, steps
 from pymicro.analysis.profile.host import HostView, Launch, view
 from pymicro.analysis.profile.kernels import Kind, kind, short
 from pymicro.analysis.profile.names import State
+from pymicro.analysis.profile.parts import UNEXPLAINED, KernelRow, Part, Split, Tally
 from pymicro.analysis.profile.trace import KERNEL, Trace
 
 Times = npt.NDArray[np.float64]
 _ATTENTION = ("scaled_dot_product", "ScaledDotProduct", "flash_attn")
-UNEXPLAINED = "unexplained"
-
-
-@dataclass(frozen=True)
-class Part:
-    """Time with one kind of owner, over all steps.
-
-    Attributes:
-        code: a class of kernels, or the reason of a gap.
-        is_busy: the device worked.
-        count: kernels, or pieces of gaps.
-        owners: the largest owners with their seconds, most first.
-    """
-
-    code: str
-    is_busy: bool
-    s: float
-    count: int
-    owners: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True)
-class KernelRow:
-    """Kernels of one class, path and generation.
-
-    Attributes:
-        s: time that is theirs alone; `total_s` counts what ran beside others too.
-        name, operator: the one that takes most, and the operator that launched it.
-    """
-
-    kind: Kind
-    s: float
-    total_s: float
-    count: int
-    median_s: float
-    name: str
-    operator: str
-    shapes: str
-
-
-@dataclass(frozen=True)
-class Split:
-    """One process on one device.
-
-    Attributes:
-        steps_s: time of each step, host and device together; they add up to `wall_s`.
-        how: how the steps were found.
-        parts: adding up to `wall_s`; the last, `unexplained`, may be negative.
-        launches: calls that launched device work.
-        copies: device seconds of each kind of copy.
-        latency_s: from a launch to its start on an idle device.
-        untraced_step_s: a step's time with the profiler off, if the recorder noted it.
-    """
-
-    device: str
-    steps_s: tuple[float, ...]
-    how: str
-    is_whole: bool
-    parts: tuple[Part, ...]
-    kernels: tuple[KernelRow, ...]
-    kernel_count: int
-    kernel_median_s: float
-    launches: int
-    copies: tuple[tuple[str, float, int], ...]
-    latency_s: float
-    shift_s: float
-    untraced_step_s: float | None
-    other_devices: int
-    damaged: int
-    capability: tuple[int, int] | None
-    collectives: dict[str, tuple[float, ...]] = field(repr=False, default_factory=dict)
-
-    @property
-    def wall_s(self) -> float:
-        return sum(self.steps_s)
-
-    @property
-    def step_s(self) -> float:
-        """Mean time of a step."""
-        return self.wall_s / len(self.steps_s)
-
-    @property
-    def busy_s(self) -> float:
-        return sum(p.s for p in self.parts if p.is_busy)
-
-    def part(self, code: str) -> Part:
-        """The part of a code; an empty one if nothing belongs to it."""
-        return next((p for p in self.parts if p.code == code), Part(code, False, 0.0, 0))
 
 
 def of_trace(trace: Trace) -> Split:
@@ -234,17 +147,10 @@ class _Splitting:
         return sorted(found, key=lambda w: w.end_s)
 
     def _busy_parts(self, inside: Sequence[int], kinds: Sequence[Kind], own_s: Times) -> list[Part]:
-        totals: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])
-        by_name: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        tally = Tally()
         for i in inside:
-            group = kinds[i].group
-            totals[group][0] += float(own_s[i])
-            totals[group][1] += 1
-            by_name[group][short(self._name(i))] += float(own_s[i])
-        return [
-            Part(group, True, float(s), int(count), tuple(by_name[group].most_common(3)))
-            for group, (s, count) in totals.items()
-        ]
+            tally.add(kinds[i].group, float(own_s[i]), short(self._name(i)))
+        return list(tally.parts(is_busy=True))
 
     def _kernel_rows(
         self, inside: Sequence[int], kinds: Sequence[Kind], own_s: Times
@@ -255,11 +161,11 @@ class _Splitting:
         lengths = self.operations.end_s - self.operations.start_s
         rows = []
         for found, members in groups.items():
-            most: Counter[tuple[str, str, str]] = Counter()
+            most: defaultdict[tuple[str, str, str], float] = defaultdict(float)
             for i in members:
                 operator, shapes = self._operator(self.operations.launch[i])
                 most[short(self._name(i)), operator, shapes] += float(own_s[i])
-            name, operator, shapes = most.most_common(1)[0][0]
+            name, operator, shapes = max(most, key=lambda k: most[k])
             rows.append(
                 KernelRow(
                     found, float(own_s[members].sum()), float(lengths[members].sum()),
@@ -269,14 +175,11 @@ class _Splitting:
         return tuple(sorted(rows, key=lambda r: -r.s))
 
     def _copies(self, inside: Sequence[int]) -> tuple[tuple[str, float, int], ...]:
-        found: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])
-        lengths = self.operations.end_s - self.operations.start_s
+        tally, lengths = Tally(), self.operations.end_s - self.operations.start_s
         for i in inside:
             if self.trace.device.kind[self.operations.row[i]] != KERNEL:
-                found[self._name(i)][0] += lengths[i]
-                found[self._name(i)][1] += 1
-        rows = ((name, float(s), int(count)) for name, (s, count) in found.items())
-        return tuple(sorted(rows, key=lambda r: -r[1]))
+                tally.add(self._name(i), float(lengths[i]))
+        return tuple((p.code, p.s, p.count) for p in tally.parts(is_busy=True))
 
     def _collectives(
         self, inside: Sequence[int], kinds: Sequence[Kind]
@@ -297,13 +200,7 @@ class _Splitting:
 
 
 def _idle_parts(pieces: Sequence[gaps.Piece]) -> list[Part]:
-    totals: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])
-    owners: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    tally = Tally()
     for piece in pieces:
-        totals[piece.code][0] += piece.s
-        totals[piece.code][1] += 1
-        owners[piece.code][piece.owner] += piece.s
-    return [
-        Part(code, False, s, int(count), tuple(owners[code].most_common(4)))
-        for code, (s, count) in totals.items()
-    ]
+        tally.add(piece.code, piece.s, piece.owner)
+    return list(tally.parts(is_busy=False))

@@ -175,6 +175,7 @@ class Watcher:
 
     def __init__(self, settings: Settings) -> None:
         self._recorder: Recorder | None = None
+        self._unit = ""
         self._settings = settings
         self._optimizer: int | None = None
         self._forwards = 0
@@ -222,10 +223,10 @@ class Watcher:
         return self._forwards >= patience
 
     def _step(self, unit: str) -> None:
-        if self._recorder is None or (unit == "optimizer" and self._recorder_of != unit):
+        if self._recorder is None or (unit == "optimizer" and self._unit != unit):
             if self._recorder is not None and self._recorder.count >= self._settings.skip:
                 return  # already recording the other unit
-            self._recorder, self._recorder_of = Recorder(self._settings), unit
+            self._recorder, self._unit = Recorder(self._settings), unit
         self._recorder.step()
 
     def _leave(self) -> None:
