@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -116,15 +115,8 @@ def on_both_clocks(steps: Steps, launch_s: Times, end_s: Times) -> Times:
         end_s: when it ended.
     """
     bounds = steps.bounds_s
-    last_s = np.full(steps.count, -np.inf)
-    step = np.searchsorted(bounds, launch_s, side="right") - 1
-    inside = (step >= 0) & (step < steps.count)
+    last_s = np.full(steps.count + 1, -np.inf)
+    step = np.searchsorted(bounds, launch_s, side="right")
+    inside = step <= steps.count
     np.maximum.at(last_s, step[inside], end_s[inside])
-    done_s = np.maximum.accumulate(last_s)
-    both = bounds.copy()
-    both[1:] = np.maximum(bounds[1:], done_s)
-    return np.maximum.accumulate(both)
-
-
-def whole_pairs(bounds_s: Times) -> list[tuple[float, float]]:
-    return [(float(a), float(b)) for a, b in pairwise(bounds_s)]
+    return np.maximum.accumulate(np.maximum(bounds, np.maximum.accumulate(last_s)))
