@@ -51,7 +51,7 @@ def render(profile: Profile, format_: str) -> str:
 def show(profile: Profile, terminal: Terminal | None = None) -> None:
     """Print the causes, then what they rest on."""
     terminal = terminal or Terminal()
-    split = profile.ranks[0].split
+    split = profile.shown.split
     terminal.say(_heading(profile))
     for line in _said(profile):
         terminal.say(line)
@@ -64,9 +64,9 @@ def show(profile: Profile, terminal: Terminal | None = None) -> None:
 
 
 def _heading(profile: Profile) -> str:
-    split = profile.ranks[0].split
+    split = profile.shown.split
     n = len(split.steps_s)
-    shown = f"{profile.ranks[0].name}: " if len(profile.ranks) > 1 else ""
+    shown = f"{profile.shown.name}: " if len(profile.ranks) > 1 else ""
     return (
         f"{shown}{split.device}, {n} step{'s' if n > 1 else ''} of {si(split.step_s, 's', 4)} "
         f"({split.how}); the GPU works {percent(split.busy_s / split.wall_s)} of the time"
@@ -164,7 +164,7 @@ def _csv(profile: Profile) -> str:
 
 
 def _markdown(profile: Profile) -> str:
-    split = profile.ranks[0].split
+    split = profile.shown.split
     lines = [f"## {_heading(profile)}", "", *(_escaped(s) for s in _said(profile)), ""]
     lines += _table(_TITLES, part_rows(split))
     lines += ["", *_table(_KERNEL_TITLES, kernel_rows(split))]

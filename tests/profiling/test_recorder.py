@@ -49,12 +49,13 @@ def test_a_loop_that_ends_before_the_recording_leaves_nothing(tmp_path):
 
 
 def test_an_error_in_the_loop_is_the_loops(tmp_path):
-    with (
-        pytest.raises(ZeroDivisionError),
-        profiling.trace(tmp_path / "t.json", skip=0, steps=5) as step,
-    ):
-        step()
-        1 / 0  # noqa: B018
+    def failing():
+        with profiling.trace(tmp_path / "t.json", skip=0, steps=5) as step:
+            step()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
     assert marks(tmp_path / "t.json")
 
 

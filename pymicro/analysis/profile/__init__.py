@@ -36,12 +36,14 @@ class Profile:
     """What a trace, or a folder with one of each rank, tells.
 
     Attributes:
-        causes: of the first rank, or of the one that differs.
+        shown: the rank whose split is told in full: the one that differs, else the first.
+        causes, findings: of that rank.
         verdict: which rank differs; empty for one trace.
         waiting_s: seconds a step that each rank waits in collectives, where that can be told.
     """
 
     ranks: tuple[Rank, ...]
+    shown: Rank
     causes: tuple[Cause, ...]
     findings: tuple[Finding, ...]
     verdict: str
@@ -60,10 +62,11 @@ def explain(path: Path) -> Profile:
     if not paths:
         raise UsageError(f"{path} holds no trace (.json or .json.gz).")
     found = tuple(Rank(_name(p), of_trace(load(p))) for p in paths)
-    shown = found[0].split
-    told = tuple(_findings(shown))
-    verdict = _ranks.verdict(found)
-    return Profile(found, ranked(shown), told, verdict, _ranks.waiting_s(found))
+    shown = _ranks.odd(found) or found[0]
+    return Profile(
+        found, shown, ranked(shown.split), tuple(_findings(shown.split)),
+        _ranks.verdict(found), _ranks.waiting_s(found),
+    )  # fmt: skip
 
 
 def _name(path: Path) -> str:

@@ -127,7 +127,7 @@ class Owners:
             at, number = end, number + 1
 
     def _piece(self, line: Timeline, number: int, start: float, end: float, shift: float) -> Piece:
-        state = line.state[number]
+        state = State(line.state[number])
         whole_s = line.end_s[number] - line.start_s[number]
         owner = self._names[line.owner[number]]
         if state == State.PYTHON:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,10 +24,10 @@ class Timeline:
         owner: for each stretch a name: the outermost operator's, the annotation's, the call's.
     """
 
-    start_s: list[float] = field(default_factory=list)
-    end_s: list[float] = field(default_factory=list)
-    state: list[State] = field(default_factory=list)
-    owner: list[int] = field(default_factory=list)
+    start_s: array[float] = field(default_factory=lambda: array("d"))
+    end_s: array[float] = field(default_factory=lambda: array("d"))
+    state: array[int] = field(default_factory=lambda: array("b"))  # a `State` each
+    owner: array[int] = field(default_factory=lambda: array("l"))
 
     def add(self, start_s: float, end_s: float, state: State, owner: int) -> None:
         if end_s > start_s and state != State.NOTHING:
@@ -36,7 +37,7 @@ class Timeline:
             self.owner.append(owner)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Launch:
     """The call that started device work.
 

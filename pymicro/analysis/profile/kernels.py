@@ -41,7 +41,10 @@ _GROUPS = tuple(
         (r"nccl|rccl|nvshmem|oneshot_all_?reduce|all_?reduce_kernel", "collective"),
         (r"^mem(?:cpy|set)\b", "copy"),
         (r"flash|fmha|attention_kernel|sdpa|mem_eff|paged_attention|decode_attn", "attention"),
-        (r"multi_tensor_apply|fused_?adam|fused_?sgd|adamw?_kernel|lamb", "optimiser"),
+        (
+            r"multi_tensor_apply|fused_?adam|fused_?sgd|adamw?_kernel|(?<![a-z])lamb(?![a-z])",
+            "optimiser",
+        ),
         (r"(?<![a-z])rnn|lstm|gru_?cell|_gru|persist_?rnn", "recurrent"),
         (
             r"fprop|dgrad|wgrad|winograd|convolve|conv\dd|conv2d|conv_depthwise|scudnn|"
@@ -82,7 +85,7 @@ _PLAIN = re.compile(
 )
 _FP32 = re.compile(r"simt_s|sgemm|f32f32_f32f32|scudnn|ffma|gemmsn", re.IGNORECASE)
 _CAPABILITY = re.compile(
-    r"(?:sm|cutlass_|cutlass3x_sm|cutlass__|cudnn_)_?(\d{2,3})(?:_|x)", re.IGNORECASE
+    r"(?:sm|cutlass_|cutlass3x_sm|cutlass__|cudnn_)_?(\d{2,3})(?!\d)", re.IGNORECASE
 )
 _FAMILIES = {
     "maxwell": "sm_50", "pascal": "sm_60", "volta": "sm_70", "turing": "sm_75", "ampere": "sm_80",

@@ -42,34 +42,41 @@ def rank_number(path: Path) -> int:
     return int(match[1]) if match else -1
 
 
+def odd(ranks: Sequence[Rank]) -> Rank | None:
+    """The rank whose steps without collectives differ most from the others', if any do."""
+    typical_s = median(r.own_s for r in ranks)
+    found = max(ranks, key=lambda r: abs(r.own_s - typical_s))
+    return found if abs(found.own_s - typical_s) >= _NOTABLE * typical_s else None
+
+
 def verdict(ranks: Sequence[Rank]) -> str:
     """Which rank differs, in a sentence; with one rank, nothing."""
     if len(ranks) < 2:
         return ""
-    typical = median(r.own_s for r in ranks)
-    odd = max(ranks, key=lambda r: abs(r.own_s - typical))
-    if abs(odd.own_s - typical) < _NOTABLE * typical:
+    found = odd(ranks)
+    if found is None:
         spread = max(r.own_s for r in ranks) / min(r.own_s for r in ranks) - 1
         return (
             f"No rank of {len(ranks)} stands out: without collectives their steps differ by "
             f"{percent(spread)} at most."
         )
-    word = "longer" if odd.own_s > typical else "shorter"
+    typical_s = median(r.own_s for r in ranks)
+    word = "longer" if found.own_s > typical_s else "shorter"
     return (
-        f"{odd.name} differs: without collectives its step takes {si(odd.own_s, 's', 3)}, the "
-        f"others' {si(typical, 's', 3)}; {_why(odd, ranks)} is what is {word} there."
+        f"{found.name} differs: without collectives its step takes {si(found.own_s, 's', 3)}, the "
+        f"others' {si(typical_s, 's', 3)}; {_why(found, ranks)} is what is {word} there."
     )
 
 
-def _why(odd: Rank, ranks: Sequence[Rank]) -> str:
+def _why(found: Rank, ranks: Sequence[Rank]) -> str:
     """The part that differs most from the other ranks'."""
-    others = [r.split for r in ranks if r is not odd]
+    others = [r.split for r in ranks if r is not found]
     codes = {p.code for r in ranks for p in r.split.parts} - {"collective"}
-    sign = 1 if odd.own_s > median(r.own_s for r in ranks) else -1
+    sign = 1 if found.own_s > median(r.own_s for r in ranks) else -1
 
     def excess(code: str) -> float:
         usual = median(s.part(code).s / len(s.steps_s) for s in others)
-        return sign * (odd.split.part(code).s / len(odd.split.steps_s) - usual)
+        return sign * (found.split.part(code).s / len(found.split.steps_s) - usual)
 
     return max(sorted(codes), key=excess)
 

@@ -186,9 +186,12 @@ def test_evidence_names_the_operator_and_the_call(tmp_path):
 def test_stacks_name_the_line_that_waits(tmp_path):
     job = Job()
     for _ in range(STEPS):
-        with job.step(), job.range("train.py(42): log", "python_function"):
-            with job.range("torch/_tensor.py(7): item", "python_function"):
-                item(job)
+        with (
+            job.step(),
+            job.range("train.py(42): log", "python_function"),
+            job.range("torch/_tensor.py(7): item", "python_function"),
+        ):
+            item(job)
     assert "at train.py(42): log" in explain(tmp_path, job).causes[0].seen
 
 

@@ -69,7 +69,7 @@ def test_a_cut_gzip_is_said_to_be_truncated(tmp_path):
         job.op()
     path = synthetic.write(tmp_path / "t.json.gz", job.document())
     path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(UsageError, match="truncated after .* compressed data break off"):
+    with pytest.raises(UsageError, match=r"truncated after .* compressed data break off"):
         list(Reader(path))
 
 
