@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from pymicro.analysis.profile.kernels import Kind, kind, short
 from pymicro.analysis.profile.names import State
 from pymicro.analysis.profile.parts import UNEXPLAINED, KernelRow, Part, Split, Tally
 from pymicro.analysis.profile.trace import KERNEL, Trace
+from pymicro.errors import UsageError
 
 Times = npt.NDArray[np.float64]
 _ATTENTION = ("scaled_dot_product", "ScaledDotProduct", "flash_attn")
@@ -31,6 +33,8 @@ def of_trace(trace: Trace) -> Split:
     operations = match.operations(trace, host)
     found = steps.find(trace)
     bounds = steps.on_both_clocks(found, operations.launched_s(), operations.end_s)
+    if not bounds[-1] > bounds[0]:
+        raise UsageError(f"{trace.path.name}: no time passes between its first and last event.")
     return _Splitting(trace, host, operations, found, bounds, process).run()
 
 
@@ -61,9 +65,9 @@ class _Splitting:
         lengths = (operations.end_s - operations.start_s)[kernels]
         launches = {id(x) for i in inside if (x := operations.launch[i]) is not None}
         devices = len(set(trace.device.device))
-        made = trace.head.get("pymicro") or {}
+        properties = trace.properties(operations.number)
         return Split(
-            device=trace.device_name(operations.number),
+            device=str(properties.get("name", f"device {operations.number}")),
             steps_s=tuple(float(s) for s in np.diff(self.bounds_s)),
             how=self.steps.how,
             is_whole=self.steps.is_whole,
@@ -75,10 +79,10 @@ class _Splitting:
             copies=self._copies(inside),
             latency_s=latency_s,
             shift_s=operations.shift_s,
-            untraced_step_s=made.get("untraced_step_s"),
+            untraced_step_s=_untraced_step_s(trace.head),
             other_devices=devices - 1,
             damaged=trace.damaged,
-            capability=self._capability(),
+            capability=_capability(properties),
             collectives=self._collectives(inside, kinds),
         )
 
@@ -192,11 +196,17 @@ class _Splitting:
                 found[self._name(i)].append(float(lengths[i]))
         return {name: tuple(all_s) for name, all_s in found.items()}
 
-    def _capability(self) -> tuple[int, int] | None:
-        for known in self.trace.head.get("deviceProperties") or ():
-            if known.get("id") == self.operations.number and "computeMajor" in known:
-                return int(known["computeMajor"]), int(known.get("computeMinor", 0))
-        return None
+
+def _untraced_step_s(head: Mapping[str, Any]) -> float | None:
+    """What our own recorder noted before it began."""
+    made = head.get("pymicro")
+    noted = made.get("untraced_step_s") if isinstance(made, dict) else None
+    return float(noted) if isinstance(noted, int | float) and noted > 0 else None
+
+
+def _capability(properties: Mapping[str, Any]) -> tuple[int, int] | None:
+    major, minor = properties.get("computeMajor"), properties.get("computeMinor", 0)
+    return (major, minor) if isinstance(major, int) and isinstance(minor, int) else None
 
 
 def _idle_parts(pieces: Sequence[gaps.Piece]) -> list[Part]:

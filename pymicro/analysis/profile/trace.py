@@ -6,6 +6,7 @@ event of the file.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from array import array
@@ -41,7 +42,7 @@ class Device:
     name: array[int] = field(default_factory=lambda: array("l"))
     kind: array[int] = field(default_factory=lambda: array("b"))
     correlation: array[int] = field(default_factory=lambda: array("q"))
-    device: array[int] = field(default_factory=lambda: array("i"))
+    device: array[int] = field(default_factory=lambda: array("q"))
     stream: array[int] = field(default_factory=lambda: array("q"))
 
 
@@ -72,12 +73,9 @@ class Trace:
     damaged: int
     count: int
 
-    def device_name(self, number: int) -> str:
-        """The name of a device, or its number."""
-        for known in self.head.get("deviceProperties") or ():
-            if known.get("id") == number:
-                return str(known.get("name", f"device {number}"))
-        return f"device {number}"
+    def properties(self, number: int) -> dict[str, Any]:
+        """What the file says of a device; empty if nothing."""
+        return next((d for d in _devices(self.head) if d.get("id") == number), {})
 
 
 def load(path: Path) -> Trace:
@@ -118,15 +116,18 @@ class _Builder:
         if host == STACK and not _is_own_frame(name):
             return
         try:
-            start_us, took_us = float(event["ts"]), float(event.get("dur", 0))
+            start_us, took_us = float(event["ts"]), max(float(event.get("dur", 0)), 0.0)
         except (KeyError, TypeError, ValueError):
+            start_us, took_us = math.nan, math.nan
+        if not math.isfinite(start_us + took_us):
             self.reader.damaged += 1
             return
         if self._origin_us is None:
             self._origin_us = start_us
         start_s = (start_us - self._origin_us) * 1e-6
         row = (start_s, start_s + took_us * 1e-6, self._number(name))
-        arguments = event.get("args") or {}
+        arguments = event.get("args")
+        arguments = arguments if isinstance(arguments, dict) else {}
         if host is None:
             self._add_device(row, self._device_kinds[category], event, arguments)
         else:
@@ -135,7 +136,7 @@ class _Builder:
     def _add_host(
         self, row: tuple[float, float, int], kind: int, event: dict[str, Any], args: dict[str, Any]
     ) -> None:
-        thread = self._threads[event.get("pid", 0), event.get("tid", 0)]
+        thread = self._threads[_label(event.get("pid")), _label(event.get("tid"))]
         thread.start_s.append(row[0])
         thread.end_s.append(row[1])
         thread.name.append(row[2])
@@ -164,7 +165,7 @@ class _Builder:
 
     def trace(self) -> Trace:
         foreign = self._foreign
-        for known in self.reader.head.get("deviceProperties") or ():
+        for known in _devices(self.reader.head):
             match = names.FOREIGN_DEVICES.search(str(known.get("name", "")))
             foreign = foreign or (match[0] if match else "")
         found = Trace(
@@ -173,6 +174,11 @@ class _Builder:
         )  # fmt: skip
         _refuse(found)
         return found
+
+
+def _devices(head: dict[str, Any]) -> list[dict[str, Any]]:
+    found = head.get("deviceProperties")
+    return [d for d in found if isinstance(d, dict)] if isinstance(found, list) else []
 
 
 def _refuse(trace: Trace) -> None:
@@ -208,11 +214,17 @@ def _is_own_frame(name: str) -> bool:
     return first != "torch" and first not in sys.stdlib_module_names
 
 
+def _label(value: Any) -> int | str:
+    """Processes and threads have numbers or names."""
+    return value if isinstance(value, int | str) else 0
+
+
 def _integer(value: Any) -> int:
     try:
-        return int(value)
-    except (TypeError, ValueError):
+        found = int(value)
+    except (TypeError, ValueError, OverflowError):
         return -1
+    return found if abs(found) < 1 << 62 else -1
 
 
 def _shapes(dims: Any) -> str:
