@@ -27,7 +27,7 @@ FLOORS = (
     {"backends", "environment", "results", "sampling", "verify"},
     {"probes"},
     {"analysis", "plans", "suite", "workbench"},
-    {"e2e", "report", "run", "tuning"},
+    {"e2e", "profiling", "report", "run", "tuning"},
     {"cli"},
     {"__main__"},
 )

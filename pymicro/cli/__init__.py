@@ -8,7 +8,17 @@ import sys
 import click
 
 import pymicro
-from pymicro.cli import compare, devices, doctor, measure, readiness, results, roofline
+from pymicro.cli import (
+    compare,
+    devices,
+    doctor,
+    explain,
+    measure,
+    profile,
+    readiness,
+    results,
+    roofline,
+)
 from pymicro.errors import PymicroError
 from pymicro.suite import benchmarks
 
@@ -42,6 +52,8 @@ cli.add_command(readiness.command)
 cli.add_command(results.show)
 cli.add_command(compare.command)
 cli.add_command(roofline.command)
+cli.add_command(explain.command)
+cli.add_command(profile.command)
 
 
 def main() -> None:
