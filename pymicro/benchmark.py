@@ -93,6 +93,10 @@ class Benchmark:
         clock: which clock times a point.
         applies: whether a variant has anything to do with a point; else it is not planned.
         of_format: further such values, given the kind of device and the dtype.
+        draws_power: whether lasting load slows a GPU down: then it is sampled in a burst and under
+            sustained load; else once, all who solve a problem taking turns.
+        budget_s: seconds of sampling a problem, all who solve it together.
+        looks: how often the whole plan is gone through; a host changes its pace over seconds.
     """
 
     name: str
@@ -112,3 +116,6 @@ class Benchmark:
     of_format: Callable[[str, str], Params] = lambda kind, dtype: {}
     kernels: Callable[[], tuple[tuple[str, ...], list[tuple[str, ...]]]] | None = None
     tunable: bool = False
+    draws_power: bool = True
+    budget_s: float = 8.0
+    looks: int = 1

@@ -26,7 +26,9 @@ static int queue(void* to, const void* from, size_t bytes, H s) {
   late[s][waiting[s]].to = to; late[s][waiting[s]].from = from; late[s][waiting[s]].bytes = bytes;
   waiting[s]++; return 0;
 }
-int cuMemcpyHtoDAsync_v2(H to, const void* from, size_t n, H s) { return queue((void*)to, from, n, s); }
+int cuMemcpyHtoDAsync_v2(H to, const void* from, size_t n, H s) {
+  return queue((void*)to, from, n, s);
+}
 int cuMemcpyDtoHAsync_v2(void* to, H from, size_t n, H s) { return queue(to, (void*)from, n, s); }
 int cuEventRecord(H e, H s) { stream_of[e] = s + 1; return 0; }
 int cuEventSynchronize(H e) {

@@ -26,7 +26,7 @@ FLOORS = (
     },
     {"backends", "environment", "results", "sampling", "verify"},
     {"probes"},
-    {"analysis", "suite", "workbench"},
+    {"analysis", "outcomes", "suite", "workbench"},
     {"e2e", "report", "run", "tuning"},
     {"cli"},
     {"__main__"},

@@ -228,36 +228,71 @@ def test_a_case_is_timed_on_the_side_it_asks_for(side, monkeypatch):
     assert {w.side for w in bench.wanted} == {side}
     assert {w.requests for w in bench.wanted} == {100}
     assert {r.timer for r in found} == {side}
-    # What the host pays is no burst of the device and is sampled once.
-    assert [bool(r.burst_s) for r in found] == ([False] if side == "host" else [True, True])
-    assert found[-1].times_s
+    # Neither side draws power: no burst, and samples of two looks.
+    assert [bool(r.burst_s) for r in found] == [False, False]
+    assert len(found[1].times_s) > len(found[0].times_s)
+    assert found[1].times_s[: len(found[0].times_s)] == found[0].times_s
 
 
-def test_slow_preparation_does_not_eat_the_time_for_sampling(monkeypatch):
-    launch, bench = benchmark("launch"), _Requests()
-    bench.clock = lambda wanted: bench.timer
-    backend = backends.backend("cuda")
+class _Calls:
+    """Backends whose calls count, and raise when told to."""
 
-    def prepare(*_):
-        bench.timer.clock_s += 100.0
-        return Prepared(lambda: None)
+    def __init__(self, monkeypatch, **breaks):
+        self.made, self.breaks, self.prepared = [], breaks, []
+        for name in ("cuda", "torch"):
+            monkeypatch.setattr(backends.backend(name), "why_not", lambda p: None, raising=False)
+            made = self._prepare(name)
+            monkeypatch.setattr(backends.backend(name), "prepare", made, raising=False)
 
-    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
-    monkeypatch.setattr(backend, "prepare", prepare, raising=False)
-    params = {"call": "args0", "side": "device", "calls": 100}
-    case = Case("launch", "cuda", "cpp", "int32", params)
-    found = list(run.run(launch, [case], run.Options(budget_s=8.0), context(bench)))
-    assert [bool(r.times_s) for r in found] == [False, True]
+    def _prepare(self, name):
+        def call():
+            self.made.append(name)
+            if self.made.count(name) == self.breaks.get(name):
+                raise PymicroError("it broke.")
+
+        def prepare(*given):
+            self.prepared.append(name)
+            return Prepared(call)
+
+        return prepare
 
 
-def test_a_budget_that_bursts_have_spent_leaves_no_sustained_samples(monkeypatch):
-    launch, bench = benchmark("launch"), _Requests()
-    bench.clock = lambda wanted: bench.timer
-    backend = backends.backend("cuda")
-    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
-    monkeypatch.setattr(backend, "prepare", lambda *_: Prepared(lambda: None), raising=False)
-    params = {"call": "args0", "side": "device", "calls": 100}
-    case = Case("launch", "cuda", "cpp", "int32", params)
-    (result,) = run.run(launch, [case], run.Options(budget_s=0.01), context(bench))
-    assert result.burst_s
-    assert not result.times_s
+CASES = [
+    Case("launch", name, variant, "int32", {"call": "args0", "side": "host", "calls": 1})
+    for name, variant in (("cuda", "cpp"), ("torch", "op"))
+]
+
+
+def test_who_draws_no_power_is_sampled_taking_turns_twice(bench, monkeypatch):
+    calls, requests = _Calls(monkeypatch), _Requests()
+    found = list(run.run(benchmark("launch"), CASES, run.Options(budget_s=1), context(requests)))
+    assert [r.backend for r in found] == ["cuda", "torch"] * 2
+    assert calls.prepared == ["cuda", "torch"] * 2
+    order = "".join(name[0] for name in calls.made)
+    assert order.count("ccctttttt") > 2 < order.count("tttcccccc")
+    assert all(len(r.details["block_means_s"]) > 2 for r in found)
+    assert all(r.details["first_call_s"] >= 0 for r in found)
+
+
+def test_one_that_breaks_while_they_take_turns_fails_alone(bench, monkeypatch):
+    _Calls(monkeypatch, cuda=8)
+    found = list(run.run(benchmark("launch"), CASES, run.Options(), context(_Requests())))
+    last = {r.backend: (r.outcome, r.reason) for r in found}
+    assert last == {"cuda": ("failed", "it broke."), "torch": ("ok", None)}
+
+
+def test_a_context_lost_in_turns_skips_the_rest(bench, monkeypatch):
+    _Calls(monkeypatch, cuda=8)
+    requests = _Requests()
+    monkeypatch.setattr(requests, "is_alive", lambda: False)
+    found = list(run.run(benchmark("launch"), CASES, run.Options(), context(requests)))
+    assert [(r.backend, r.outcome) for r in found] == [("cuda", "failed"), ("torch", "skipped")]
+    assert "context unusable" in found[1].reason
+
+
+def test_a_backend_without_the_benchmark_is_named_once():
+    launch = benchmark("launch")
+    points = [{"call": call, "calls": 2} for call in ("args0", "args3", "args16")]
+    planned = run.cases(launch, Workbench("cpu"), ["cuda", "native"], ("int32",), points)
+    assert [c.backend for c in planned if not c.variant] == ["cuda"]
+    assert {c.params["call"] for c in planned if c.variant} == {"args0", "args3", "args16"}
