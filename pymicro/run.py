@@ -72,6 +72,45 @@ class _Measured:
     result: Result
     burst: Samples | None = None
     is_ready: bool = False  # checked, and to be sampled
+    instead: Case | None = None
+
+
+@dataclass
+class _Seen:
+    """A case over several looks: what was found at the first, and the samples of each."""
+
+    result: Result
+    looks: list[Samples] = field(default_factory=list)
+
+    def joined(self, context: Context) -> Result:
+        turns = [mean for samples in self.looks for mean in samples.block_means_s()]
+        details = {**self.result.details, "block_means_s": turns}
+        return with_samples(
+            replace(self.result, details=details), self.looks, context.telemetry, "times_s"
+        )
+
+
+@dataclass
+class _Run:
+    """A run under way: what every part of it needs, and what it has found out so far.
+
+    Attributes:
+        share_s: of the budget, for one look at one case.
+        instead: cases that could run in place of some that cannot.
+        seen: what was sampled, by case, where several looks add up.
+    """
+
+    benchmark: Benchmark
+    options: Options
+    context: Context
+    share_s: float
+    began_s: float
+    instead: list[Case] = field(default_factory=list)
+    seen: dict[Any, _Seen] = field(default_factory=dict)
+
+    def keeps(self, case: Case, now: Result | None = None) -> bool:
+        """Whether a case that ran at an earlier look stays as it was, though it cannot run now."""
+        return _case_key(case) in self.seen and (now is None or now.outcome == "skipped")
 
 
 def cases(
@@ -110,56 +149,59 @@ def run(
     """
     sampled = sum(bool(case.variant) for case in planned)
     share_s = options.budget_s / max(sampled * benchmark.looks, 1)
-    deadline_s = context.bench.timer.now() + options.budget_s
-    seen: dict[Any, _Seen] = {}
+    under_way = _Run(benchmark, options, context, share_s, context.bench.timer.now())
     for look in range(benchmark.looks):
-        for _, group in itertools.groupby(planned, key=_problem_key):
-            chosen = [case for case in group if not look or _case_key(case) in seen]
-            yield from _problem_results(
-                benchmark, chosen, options, context, share_s, deadline_s, seen
-            )
+        known = list(planned)
+        yield from _look(under_way, known, look)
+        # What could run with other parameters only is tried with those, once.
+        keys = {_case_key(case) for case in known}
+        more = {_case_key(c): c for c in under_way.instead if _case_key(c) not in keys}
+        yield from _look(under_way, list(more.values()), look)
     with contextlib.suppress(PymicroError):  # A context that died frees nothing.
         context.bench.release()
 
 
-def _problem_results(
-    benchmark: Benchmark,
-    group: Sequence[Case],
-    options: Options,
-    context: Context,
-    share_s: float,
-    deadline_s: float,
-    seen: dict[Any, _Seen],
-) -> Iterator[Result]:
+def _look(under_way: _Run, planned: Sequence[Case], look: int) -> Iterator[Result]:
+    """Go through a plan, problem by problem; from the second time on through what could run."""
+    for _, group in itertools.groupby(planned, key=_problem_key):
+        chosen = [case for case in group if not look or _case_key(case) in under_way.seen]
+        yield from _problem_results(under_way, chosen)
+
+
+def _problem_results(under_way: _Run, group: Sequence[Case]) -> Iterator[Result]:
     """The results of one problem, all who solve it on the same operands."""
+    benchmark, options, context = under_way.benchmark, under_way.options, under_way.context
     with contextlib.ExitStack() as undo:
         ready: list[_Measured] = []
         for case in group:
             if context.interrupted():
                 break
             if context.lost is not None:
-                yield _skipped(benchmark, case, options, context, context.lost)
+                if not under_way.keeps(case):
+                    yield _skipped(benchmark, case, options, context, context.lost)
                 continue
             context.on_case(case, "run")
             measured = _prepared(benchmark, case, options, context)
             undo.callback(measured.prepared.close)
+            if measured.instead is not None:
+                under_way.instead.append(measured.instead)
             if measured.is_ready and benchmark.draws_power:
-                measured = _first_look(benchmark, measured, context, share_s)
-            if benchmark.draws_power or not (measured.is_ready or _keeps(measured, seen)):
-                yield measured.result
+                measured = _first_look(benchmark, measured, context, under_way.share_s)
             ready.append(measured)
             context.is_lost(measured)
-        if context.lost is not None or context.interrupted():
+            if not measured.is_ready and not under_way.keeps(measured.case, measured.result):
+                yield measured.result
+        if context.lost is not None:
+            unsampled = [m.case for m in ready if m.is_ready and not under_way.keeps(m.case)]
+            for case in unsampled:
+                yield _skipped(benchmark, case, options, context, context.lost)
+        elif context.interrupted():
             return
-        if not benchmark.draws_power:
-            yield from _turns(benchmark, ready, context, share_s, seen)
-        elif context.bench.timer.now() < deadline_s:
-            yield from _sustained(benchmark, _chosen(ready, options), context, share_s)
-
-
-def _keeps(measured: _Measured, seen: Mapping[Any, _Seen]) -> bool:
-    """Whether a case that could run at an earlier look, and cannot now, stays as it was."""
-    return measured.result.outcome == "skipped" and _case_key(measured.case) in seen
+        elif not benchmark.draws_power:
+            yield from _turns(under_way, ready)
+        elif context.bench.timer.now() < under_way.began_s + options.budget_s:
+            chosen = _chosen(ready, options)
+            yield from _sustained(benchmark, chosen, context, under_way.share_s)
 
 
 def problems(planned: Sequence[Case]) -> int:
@@ -197,7 +239,8 @@ def _prepared(benchmark: Benchmark, case: Case, options: Options, context: Conte
         prepared.call()
         context.bench.synchronise()
         first["first_call_s"] = timer.now() - began_s
-        check = problem.reference.check(problem.result())
+        output = problem.result if prepared.output is None else prepared.output
+        check = problem.reference.check(output())
         blank = replace(
             blank,
             timer=timer.name,
@@ -206,7 +249,9 @@ def _prepared(benchmark: Benchmark, case: Case, options: Options, context: Conte
         )
         return _Measured(case, prepared, _told_cache(blank, options), is_ready=True)
     except Exception as error:
-        return _Measured(case, prepared, without_time(blank, error))
+        instead = getattr(error, "instead", None)
+        other = replace(case, params={**case.params, **instead}) if instead else None
+        return _Measured(case, prepared, without_time(blank, error), instead=other)
 
 
 def _first_look(
@@ -292,17 +337,12 @@ def _burst_median_s(measured: _Measured) -> float:
     return stats.median(measured.burst.times_s)
 
 
-def _turns(
-    benchmark: Benchmark,
-    measured: Sequence[_Measured],
-    context: Context,
-    share_s: float,
-    seen: dict[Any, _Seen],
-) -> Iterator[Result]:
+def _turns(under_way: _Run, measured: Sequence[_Measured]) -> Iterator[Result]:
     """Ordinary samples, all who are ready taking turns, so that none has a quieter host.
 
     One that raises has failed; the others start anew.
     """
+    benchmark, context, share_s = under_way.benchmark, under_way.context, under_way.share_s
     left = [m for m in measured if m.is_ready]
     while left:
         before = context.bench.flush() if left[0].result.cache == "cold" else None
@@ -327,25 +367,10 @@ def _turns(
             yield from (without_time(m.result, error) for m in left)
             return
         for one, samples in zip(left, tracks, strict=True):
-            known = seen.setdefault(_case_key(one.case), _Seen(one.result))
+            known = under_way.seen.setdefault(_case_key(one.case), _Seen(one.result))
             known.looks.append(samples)
             yield known.joined(context)
         return
-
-
-@dataclass
-class _Seen:
-    """A case over several looks: what was found at the first, and the samples of each."""
-
-    result: Result
-    looks: list[Samples] = field(default_factory=list)
-
-    def joined(self, context: Context) -> Result:
-        turns = [mean for samples in self.looks for mean in samples.block_means_s()]
-        details = {**self.result.details, "block_means_s": turns}
-        return with_samples(
-            replace(self.result, details=details), self.looks, context.telemetry, "times_s"
-        )
 
 
 def _sustained(

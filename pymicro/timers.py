@@ -157,7 +157,8 @@ class EventTimer:
             self._clock.read(1)
         finally:
             self._gate.open()
-        driver.check(cuda.cuStreamSynchronize(self._stream))
+        # Not this stream alone: what a call put on others ends too before the next sample.
+        driver.check(cuda.cuCtxSynchronize())
         ended = self.now()
         if self._gate.timed_out():
             return Timing(math.nan, began, ended)

@@ -31,6 +31,9 @@ _CORE_CACHE_BYTES = 2**22
 # Larger than the last level of most CPUs whose size is not told.
 _UNKNOWN_CACHE_BYTES = 2**26
 
+# Parameters that change neither operands nor the expected answer.
+_FREE = ("threads", "path", "host", "node", "pair")
+
 
 @dataclass
 class Problem:
@@ -90,7 +93,7 @@ class Workbench:
         Raises:
             Unavailable: they do not fit; the message has what is needed and what is free.
         """
-        shared = {k: v for k, v in case.params.items() if k not in ("threads", "path")}
+        shared = {k: v for k, v in case.params.items() if k not in _FREE}
         key = (benchmark.name, case.dtype, tuple(sorted(shared.items())), fill, seed)
         if self._refused is not None and self._refused[0] == key:
             raise self._refused[1]  # For one backend, so for all: not drawn again to find out.

@@ -269,7 +269,7 @@ def test_who_draws_no_power_is_sampled_taking_turns_twice(bench, monkeypatch):
     assert [r.backend for r in found] == ["cuda", "torch"] * 2
     assert calls.prepared == ["cuda", "torch"] * 2
     order = "".join(name[0] for name in calls.made)
-    assert order.count("ccctttttt") > 2 < order.count("tttcccccc")
+    assert min(order.count("ccctttttt"), order.count("tttcccccc")) >= 2
     assert all(len(r.details["block_means_s"]) > 2 for r in found)
     assert all(r.details["first_call_s"] >= 0 for r in found)
 
