@@ -13,6 +13,7 @@ import ctypes
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -175,6 +176,24 @@ class EventTimer:
     @staticmethod
     def _event() -> Any:
         return driver.check(driver.cuda().cuEventCreate(0))
+
+
+class ElsewhereTimer:
+    """A timer of another device, used inside what makes that device current."""
+
+    def __init__(self, there: Callable[[], AbstractContextManager[None]], timer: EventTimer):
+        self._there, self._timer = there, timer
+        self.name, self.max_repeats = timer.name, timer.max_repeats
+
+    def time(self, call: Call, repeats: int, before: Call | None = None) -> Timing:
+        with self._there():
+            return self._timer.time(call, repeats, before)
+
+    def now(self) -> float:
+        return self._timer.now()
+
+    def sleep(self, seconds: float) -> None:
+        self._timer.sleep(seconds)
 
 
 class _Gate:

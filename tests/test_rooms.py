@@ -12,7 +12,18 @@ from pymicro.cli import cli
 ROOT = Path(__file__).parents[1] / "pymicro"
 FLOORS = (
     {"errors"},
-    {"units", "calls", "chains", "dtypes", "driver", "compiler", "issue", "nvml", "streams"},
+    {
+        "units",
+        "calls",
+        "chains",
+        "dtypes",
+        "driver",
+        "compiler",
+        "issue",
+        "nvml",
+        "paths",
+        "streams",
+    },
     {
         "benchmark",
         "devices",

@@ -84,7 +84,7 @@ def _size(result: Result) -> str:
 # Parameters of memory benchmarks that tell rows apart, and their ordinary values.
 _SAID = (
     "unit", "op", "size", "level", "access", "where", "step", "pages",
-    "call", "side", "path", "host",
+    "call", "side", "path", "pair", "host", "node",
 )  # fmt: skip
 _UNSAID = (
     ("level", "memory"),
@@ -96,6 +96,8 @@ _UNSAID = (
 
 
 def _word(name: str, value: Any) -> str:
+    if name == "node":
+        return f"node {value}"
     return binary_bytes(value) if name == "size" else str(value)
 
 

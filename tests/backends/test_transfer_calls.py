@@ -152,6 +152,7 @@ POINTS = [
     for path in ("h2d", "d2h", "both", "h2d-busy", "d2h-busy", "d2d")
     for host in ("pinned", "combined", "pageable", "registered")
     if TRANSFER.applies(variant, {"path": path, "host": host})
+    and (path != "d2d" or host == "pinned")
 ]
 
 

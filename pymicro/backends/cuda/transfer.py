@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pymicro import driver
+from pymicro import driver, paths
 from pymicro.backends.base import Call, Place, Prepared
-from pymicro.backends.cuda import copies
+from pymicro.backends.cuda import copies, peers
 from pymicro.backends.cuda.copies import Copy
 from pymicro.backends.cuda.host_memory import HostMemory
-from pymicro.backends.cuda.near import near
+from pymicro.backends.cuda.near import near, node_of, on_node
 from pymicro.benchmark import Case
 from pymicro.errors import WrongResult
 
@@ -32,18 +32,22 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
         WrongResult: what arrived at the host differs.
     """
     path = case.params["path"]
+    if paths.is_peer(path):
+        return peers.prepare(case, place, arrays)
     notes: dict[str, Any] = {"ran_on": []}
     closing: list[Call] = []
     try:
         if path == "d2d":
             copy = _copy(case, place, closing)
             return Prepared(copy("d2d", arrays["c"].ptr, arrays["a"].ptr), notes)
-        with near(driver.open_gpu(place.index).pci_bus_id) as node:
+        bus_id, wanted = driver.open_gpu(place.index).pci_bus_id, case.params.get("node", "near")
+        with near(bus_id) if wanted == "near" else on_node(wanted) as node:
             hosts = _hosts(case, closing)
             copy = _copy(case, place, closing)
             call = _call(case, place, copy, hosts, arrays, closing)
             _filled(case, call, hosts, arrays["a"].download())
         notes |= {"host_memory": case.params["host"], "host_numa_node": node}
+        notes["gpu_numa_node"] = node_of(bus_id)
     except BaseException:
         _all(closing)
         raise
@@ -99,21 +103,23 @@ def _call(
     closing.append(lambda: driver.check(driver.cuda().cuStreamDestroy(other)))
     measured, against = _TWO_WAYS[path]
     first, second = one_way(measured, hosts[0]), one_way(against, hosts[1], other)
-    return together(place, first, second, other, closing, is_joint=path == "both")
+    begin, end = (driver.check(driver.cuda().cuEventCreate(copies.NO_TIME)) for _ in range(2))
+    closing += [partial(copies.destroy, event) for event in (begin, end)]
+    return together(place, first, second, other, (begin, end), is_joint=path == "both")
 
 
 def together(
-    place: Place, first: Call, second: Call, other: Any, closing: list[Call], is_joint: bool
+    place: Place, first: Call, second: Call, other: Any, events: tuple[Any, Any], is_joint: bool
 ) -> Call:
-    """`first` on the measured stream and `second` on another, which starts with it.
+    """`first` on the measured stream and `second` on another, which starts with it; the events
+    belong to the one and the other.
 
     Joint, the time is that of the slower. Else `second` runs twice, so that there is traffic
     against the measured copies until the last of them ends, and nobody waits for it.
     """
     cuda, check = driver.cuda(), driver.check
     ours = cuda.CUstream(place.stream)
-    begin, end = (check(cuda.cuEventCreate(copies.NO_TIME)) for _ in range(2))
-    closing += [partial(copies.destroy, event) for event in (begin, end)]
+    begin, end = events
 
     def start() -> None:
         check(cuda.cuEventRecord(begin, ours))
