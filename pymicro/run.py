@@ -84,7 +84,8 @@ class _Seen:
 
     def joined(self, context: Context) -> Result:
         turns = [mean for samples in self.looks for mean in samples.block_means_s()]
-        details = {**self.result.details, "block_means_s": turns}
+        medians = [stats.median(samples.times_s) for samples in self.looks]
+        details = {**self.result.details, "block_means_s": turns, "look_medians_s": medians}
         return with_samples(
             replace(self.result, details=details), self.looks, context.telemetry, "times_s"
         )

@@ -46,7 +46,7 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     except BaseException:
         undo.close()
         raise
-    notes: dict[str, Any] = {"ran_on": [], "peer_access": why_not is None, "why_no_peer": why_not}
+    notes = {"ran_on": [], "peer_access": why_not is None, "why_no_peer": why_not}
     return Prepared(whole, notes, undo.close, partial(_read, here, source, target))
 
 

@@ -34,7 +34,7 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     path = case.params["path"]
     if paths.is_peer(path):
         return peers.prepare(case, place, arrays)
-    notes: dict[str, Any] = {"ran_on": []}
+    notes: dict[str, Any] = {"ran_on": [], "device_index": place.index}
     closing: list[Call] = []
     try:
         if path == "d2d":
