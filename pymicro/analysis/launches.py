@@ -168,8 +168,9 @@ def _noise(noisy: Sequence[Feed]) -> Finding:
     return Finding(
         code="launch-noisy-host",
         severity="warning",
-        seen=f"noisy host: the middle half of the samples of {_name(worst)} lies within "
-        f"±{100 * worst.spread:.0f} % (of {len(noisy)} rows beyond {100 * _NOISY:.0f} %).",
+        seen=f"noisy host: samples of {_name(worst)} lie within ±{100 * worst.spread:.0f} % "
+        f"(the middle half, or looks seconds apart); {len(noisy)} rows lie beyond "
+        f"{100 * _NOISY:.0f} %.",
         why="another program or a changing clock of the CPU took part in these figures.",
         do="repeat on an idle machine, pinned to one core (taskset -c 2 pymicro launch).",
     )
