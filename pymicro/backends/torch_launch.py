@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -26,7 +27,7 @@ def bind(torch: Any, case: Case, a: Any, c: Any) -> Call:
         options = {"dtype": torch.uint8, "device": a.device}
         return calls.repeated(lambda: _allocated(torch, options), count)
     (number,) = calls.numbers(asked)
-    function = {"module": _module, "compiled": _compiled}.get(case.variant, _plain)(torch, number)
+    function = _MAKERS[case.variant](torch, number)
     return calls.repeated(function, count, a[:1], c)
 
 
@@ -50,8 +51,16 @@ def _compiled(torch: Any, number: int) -> Any:
     """Made once, as a program would; in this process, since for one kernel a pool of compilers
     takes longer to start than to do its work."""
     with contextlib.suppress(ImportError, AttributeError):
-        importlib.import_module("torch._inductor.config").compile_threads = 1
+        config: Any = importlib.import_module("torch._inductor.config")
+        config.compile_threads = 1
     return torch.compile(_plain(torch, number))
+
+
+_MAKERS: dict[str, Callable[[Any, int], Any]] = {
+    "op": _plain,
+    "module": _module,
+    "compiled": _compiled,
+}
 
 
 def _allocated(torch: Any, options: dict[str, Any]) -> None:
