@@ -296,3 +296,50 @@ def test_a_backend_without_the_benchmark_is_named_once():
     planned = run.cases(launch, Workbench("cpu"), ["cuda", "native"], ("int32",), points)
     assert [c.backend for c in planned if not c.variant] == ["cuda"]
     assert {c.params["call"] for c in planned if c.variant} == {"args0", "args3", "args16"}
+
+
+def test_what_could_run_at_a_smaller_size_is_tried_so_once(bench, monkeypatch):
+    """As where a container lets less be pinned than was asked for."""
+    transfer, asked = benchmark("transfer"), []
+    backend = backends.backend("cuda")
+    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
+
+    def prepare(case, place, arrays):
+        asked.append(case.params["size"])
+        if case.params["size"] > 4096:
+            raise Unavailable("so much cannot be pinned.", instead={"size": 4096})
+        return Prepared(lambda: None, output=lambda: arrays["a"])
+
+    monkeypatch.setattr(backend, "prepare", prepare, raising=False)
+    planned = [
+        Case("transfer", "cuda", "engine", "int32", {"size": size, "path": "h2d", "host": "pinned"})
+        for size in (65536, 16384)
+    ]
+    found = list(run.run(transfer, planned, run.Options(), context(_Requests())))
+    assert asked == [65536, 16384, 4096]
+    assert [(r.outcome, r.params["size"]) for r in found] == [
+        ("skipped", 65536),
+        ("skipped", 16384),
+        ("ok", 4096),
+    ]
+    asked.clear()
+    planned.append(replace(planned[0], params={**planned[0].params, "size": 4096}))
+    assert len(list(run.run(transfer, planned, run.Options(), context(_Requests())))) == 3
+    assert asked == [65536, 16384, 4096]
+
+
+def test_a_wrong_answer_elsewhere_than_in_the_operand_is_found(bench, monkeypatch):
+    transfer, backend = benchmark("transfer"), backends.backend("cuda")
+    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
+
+    def prepare(case, place, arrays):
+        arrays["c"][:] = arrays["a"]
+        return Prepared(lambda: None, output=lambda: ~arrays["a"])
+
+    monkeypatch.setattr(backend, "prepare", prepare, raising=False)
+    case = Case(
+        "transfer", "cuda", "engine", "int32", {"size": 64, "path": "d2h", "host": "pinned"}
+    )
+    (result,) = run.run(transfer, [case], run.Options(), context(_Requests()))
+    assert (result.outcome, result.samples_s) == ("failed", ())
+    assert "16 of 16 words differ" in result.reason

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fake_gpus import FakeGpus
 
-from pymicro import driver, paths
+from pymicro import driver, paths, workbench
 from pymicro.backends.base import Place
 from pymicro.backends.cuda import copies, host_memory, peers, topology, transfer
 from pymicro.benchmark import Case
@@ -227,3 +227,42 @@ def test_the_reason_is_nvmls_or_a_list_of_suspects(monkeypatch, status, words):
     said = topology.why_no_peer(*gpus, binding=Nvml(status))
     assert said.startswith("no peer access from cuda:0 to cuda:1: ")
     assert words in said
+
+
+def test_another_gpus_queue_is_timed_with_that_gpu_current(machine, monkeypatch):
+    fake = machine(4)
+
+    class Events:
+        """An event timer that belongs to the GPU that was current when it was made."""
+
+        name, max_repeats = "cuda events", 500
+
+        def __init__(self, gpu, stream):
+            self.home = fake.stack[-1]
+            assert gpu.index == self.home
+            self.asked = []
+
+        def for_requests(self, requests):
+            self.asked.append(requests)
+            return self
+
+        def time(self, call, repeats, before=None):
+            assert fake.stack[-1] == self.home
+            call()
+            return self.home
+
+        def now(self):
+            return 1.5
+
+    monkeypatch.setattr(workbench, "EventTimer", Events)
+    made = bench(4)
+    made.timer = Events(driver.open_gpu(0), 0)
+    clock = made.clock(TRANSFER.clock({"path": "p2p-both", "pair": "2-1", "size": SIZE}))
+    assert clock.time(lambda: None, 1) == 2
+    assert fake.stack == [0]
+    assert clock.now() == 1.5
+    again = made.clock(TRANSFER.clock({"path": "p2p", "pair": "2-3", "size": SIZE}))
+    assert again._timer is clock._timer
+    assert clock._timer.asked == [4, 1]
+    own = made.clock(TRANSFER.clock({"path": "p2p", "pair": "0-3", "size": SIZE}))
+    assert own is made.timer
