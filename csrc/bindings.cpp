@@ -129,6 +129,7 @@ py::dict features_dict() {
 
 void register_memory(py::module_& module);  // memory_bindings.cpp
 void register_launch(py::module_& module);  // launch_bindings.cpp
+void register_staged(py::module_& module);  // staged_bindings.cpp
 
 PYBIND11_MODULE(_native, module) {
     using namespace py::literals;
@@ -154,6 +155,7 @@ PYBIND11_MODULE(_native, module) {
                "sums. Raises ValueError if it cannot run here or sizes do not fit.");
     register_memory(module);
     register_launch(module);
+    register_staged(module);
 }
 
 }  // namespace pymicro

@@ -4,11 +4,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#if defined(_WIN32)
-#include <windows.h>
-#else
-#include <dlfcn.h>
-#endif
+#include "driver_library.hpp"
 
 namespace pymicro {
 namespace {
@@ -17,26 +13,14 @@ namespace {
 using LaunchKernel = int (*)(std::uintptr_t, unsigned, unsigned, unsigned, unsigned, unsigned,
                              unsigned, unsigned, std::uintptr_t, std::uintptr_t, void**);
 
-void* symbol(const std::string& library, const char* name) {
-#if defined(_WIN32)
-    HMODULE handle = LoadLibraryA(library.c_str());
-    return handle ? reinterpret_cast<void*>(GetProcAddress(handle, name)) : nullptr;
-#else
-    void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    return handle ? dlsym(handle, name) : nullptr;
-#endif
-}
-
-// Looked up once a library; the handle stays open as long as the process.
+// Looked up once a library.
 LaunchKernel find_launch(const std::string& library) {
     static std::mutex lock;
     static std::map<std::string, LaunchKernel> known;
     const std::lock_guard<std::mutex> held(lock);
     LaunchKernel& launch = known[library];
-    if (!launch) launch = reinterpret_cast<LaunchKernel>(symbol(library, "cuLaunchKernel"));
     if (!launch)
-        throw std::runtime_error("the driver library " + library +
-                                 " cannot be loaded or has no cuLaunchKernel");
+        launch = reinterpret_cast<LaunchKernel>(driver_function(library, "cuLaunchKernel"));
     return launch;
 }
 

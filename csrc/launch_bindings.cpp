@@ -2,18 +2,13 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include "driver_library.hpp"
 #include "launch.hpp"
 
 namespace py = pybind11;
 
 namespace pymicro {
 namespace {
-
-#if defined(_WIN32)
-constexpr const char* kDriver = "nvcuda.dll";
-#else
-constexpr const char* kDriver = "libcuda.so.1";
-#endif
 
 void launch_handles(std::uintptr_t function, std::uintptr_t stream, std::int64_t count,
                     std::uintptr_t arguments, const std::string& library) {
@@ -41,7 +36,7 @@ void call16(Numbers& out, const Numbers& i0, const Numbers& i1, const Numbers& i
 void register_launch(py::module_& module) {
     using namespace py::literals;
     module.def("launch_loop", launch_handles, "function"_a, "stream"_a, "count"_a, "arguments"_a,
-               "library"_a = kDriver,
+               "library"_a = kDriverLibrary,
                "Launch one thread of a loaded kernel `count` times. `function` and `stream` are the "
                "driver's handles as integers, `arguments` the address of the array of pointers "
                "that cuLaunchKernel takes (0 for none). Raises RuntimeError without a driver or "

@@ -13,15 +13,16 @@ Params = Mapping[str, Any]
 class Axis:
     """One parameter of a benchmark; its command-line flag is made from this.
 
-    `kind` says how a word is parsed: `count` of elements, size in `bytes`, one of `choices`.
-    All accept lists, `count` and `bytes` ranges too. `default` is a word as the user would
+    `kind` says how a word is parsed: `count` of elements, size in `bytes`, one of `choices`, a
+    `pair` of GPUs (`0-1`), a `node` of the host's memory. All accept lists, `count` and `bytes`
+    ranges too. `default` is a word as the user would
     type it, the name of another axis whose value it takes, or None: then `Benchmark.defaults`,
     which knows the device, decides. `only` limits an axis to devices of one kind. `usual` is a
     value that says nothing: a case at it has no such parameter.
     """
 
     name: str
-    kind: Literal["count", "bytes", "choice"]
+    kind: Literal["count", "bytes", "choice", "pair", "node"]
     help: str
     default: str | None = None
     choices: tuple[str, ...] = ()
@@ -65,11 +66,13 @@ class Clock:
     """Which clock times a case. `device`: what the work takes there, without the host's speed.
     `host`: what asking for it costs the host; on a CPU the two are one.
 
-    `requests` is how much one call puts into a device's queue, which is bounded.
+    `requests` is how much one call puts into a device's queue, which is bounded. `device` is the
+    number of the device whose queue is timed, None for the one that the run is on.
     """
 
     side: Literal["device", "host"] = "device"
     requests: int = 1
+    device: int | None = None
 
 
 class Reference(Protocol):
@@ -94,7 +97,12 @@ class Benchmark:
         tunable: whether `--tune` may search among our CUDA kernels; see `tuning`.
         clock: which clock times a point.
         applies: whether a variant has anything to do with a point; else it is not planned.
+        reduced: a point without the parameters that mean nothing for it.
         of_format: further such values, given the kind of device and the dtype.
+        draws_power: whether lasting load slows a GPU down: then it is sampled in a burst and under
+            sustained load; else once, all who solve a problem taking turns.
+        budget_s: seconds of sampling a problem, all who solve it together.
+        looks: how often the whole plan is gone through; a host changes its pace over seconds.
     """
 
     name: str
@@ -111,6 +119,10 @@ class Benchmark:
     examples: tuple[str, ...] = ()
     clock: Callable[[Params], Clock] = lambda params: Clock()
     applies: Callable[[str, Params], bool] = lambda variant, params: True
+    reduced: Callable[[Params], Params] = lambda params: params
     of_format: Callable[[str, str], Params] = lambda kind, dtype: {}
     kernels: Callable[[], tuple[tuple[str, ...], list[tuple[str, ...]]]] | None = None
     tunable: bool = False
+    draws_power: bool = True
+    budget_s: float = 8.0
+    looks: int = 1

@@ -6,8 +6,9 @@ says so in one sentence. Contexts are primary ones, so torch, CuPy and Numba sha
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,6 +151,16 @@ def open_gpu(index: int = 0) -> Gpu:
     context = check(cuda().cuDevicePrimaryCtxRetain(handle))
     check(cuda().cuCtxSetCurrent(context))
     return Gpu(index, handle, context)
+
+
+@contextlib.contextmanager
+def current(context: Any) -> Iterator[None]:
+    """Another device's context meanwhile; memory, streams and kernels belong to one."""
+    check(cuda().cuCtxPushCurrent(context))
+    try:
+        yield
+    finally:
+        check(cuda().cuCtxPopCurrent())
 
 
 class Buffer:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class PymicroError(Exception):
@@ -20,9 +21,16 @@ class UsageError(PymicroError):
 
 
 class Unavailable(PymicroError):
-    """Cannot run here; the message is the reason that the skipped case will carry."""
+    """Cannot run here; the message is the reason that the skipped case will carry.
+
+    `instead` holds parameters, by name, with which the case could run; it is then tried so.
+    """
 
     exit_code = 3
+
+    def __init__(self, *said: object, instead: Mapping[str, Any] | None = None) -> None:
+        super().__init__(*said)
+        self.instead = instead
 
 
 class WrongResult(PymicroError):

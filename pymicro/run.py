@@ -6,24 +6,22 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pymicro import backends, sampling, stats
-from pymicro.backends.base import Call, Prepared, offered
+from pymicro.backends.base import Prepared, offered
 from pymicro.benchmark import Benchmark, Case
 from pymicro.dtypes import DTYPES
-from pymicro.errors import PymicroError, Unavailable, without_folders
+from pymicro.errors import PymicroError, Unavailable
+from pymicro.outcomes import Read, with_samples, without_time
 from pymicro.results import Result, Verified
 from pymicro.sampling import Plan, Samples
-from pymicro.telemetry import Telemetry
 from pymicro.workbench import Problem, Workbench
 
-# Seconds of sampling for one problem, all backends together.
-BUDGET_S = 8.0
+# Turns of each case that has no burst, in a look.
+_TURNS = 6
 
 
 @dataclass(frozen=True)
@@ -31,15 +29,15 @@ class Options:
     """How to measure, apart from what.
 
     Attributes:
-        sustained: `none`, `best` (our fastest and the vendor's) or `all`; GPUs only, since a
-            CPU's ordinary samples are sustained already.
+        sustained: `none`, `best` (our fastest and the vendor's) or `all`; only on GPUs and for what
+            draws power there: other samples are sustained already.
         budget_s: wall time for sampling the whole plan; compiling and checking come on top.
     """
 
     fill: str = "normal"
     seed: int = 0
     sustained: str = "best"
-    budget_s: float = BUDGET_S
+    budget_s: float = 8.0
     cache: Literal["hot", "cold"] | None = None
 
 
@@ -51,10 +49,18 @@ class Context:
     device: Mapping[str, Any]
     environment: Mapping[str, Any]
     run_id: str
-    telemetry: Callable[[Sequence[tuple[float, float]]], Telemetry | None]
+    telemetry: Read
     interrupted: Callable[[], bool] = lambda: False
     on_case: Callable[[Case, str], None] = lambda case, phase: None
     notes: tuple[str, ...] = ()
+    lost: str | None = None  # why nothing more can run on the device
+
+    def is_lost(self, measured: _Measured) -> bool:
+        """Whether a case that failed took the device's context along."""
+        if measured.result.outcome == "failed" and not self.bench.is_alive():
+            case = measured.case
+            self.lost = f"{case.backend} {case.variant} left the GPU's context unusable."
+        return self.lost is not None
 
 
 @dataclass
@@ -65,7 +71,56 @@ class _Measured:
     prepared: Prepared
     result: Result
     burst: Samples | None = None
-    sampling_s: float = 0.0
+    is_ready: bool = False  # checked, and to be sampled
+    instead: Case | None = None
+
+
+@dataclass
+class _Seen:
+    """A case over several looks: what was found at the first, and the samples of each."""
+
+    result: Result
+    looks: list[Samples] = field(default_factory=list)
+
+    def joined(self, context: Context) -> Result:
+        turns = [mean for samples in self.looks for mean in samples.block_means_s()]
+        medians = [stats.median(samples.times_s) for samples in self.looks]
+        details = {**self.result.details, "block_means_s": turns, "look_medians_s": medians}
+        return with_samples(
+            replace(self.result, details=details), self.looks, context.telemetry, "times_s"
+        )
+
+
+@dataclass
+class _Run:
+    """A run under way: what every part of it needs, and what it has found out so far.
+
+    Attributes:
+        share_s: of the budget, for one look at one case.
+        instead: cases that could run in place of some that cannot.
+        seen: what was sampled, by case, where several looks add up.
+    """
+
+    benchmark: Benchmark
+    options: Options
+    context: Context
+    share_s: float
+    sampled_s: float = 0.0
+    instead: list[Case] = field(default_factory=list)
+    seen: dict[Any, _Seen] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def sampling(self) -> Iterator[None]:
+        """Counts what happens inside as time spent on sampling."""
+        began_s = self.context.bench.timer.now()
+        try:
+            yield
+        finally:
+            self.sampled_s += self.context.bench.timer.now() - began_s
+
+    def keeps(self, case: Case, now: Result | None = None) -> bool:
+        """Whether a case that ran at an earlier look stays as it was, though it cannot run now."""
+        return _case_key(case) in self.seen and (now is None or now.outcome == "skipped")
 
 
 def cases(
@@ -77,15 +132,19 @@ def cases(
 ) -> list[Case]:
     """Every combination, problem by problem, so that operands are drawn once for all backends.
 
-    A backend that cannot run here gets one case per problem with variant "", to be skipped.
+    A backend that cannot run here gets one case per format with variant "", to be skipped.
     """
     found = []
-    for dtype, point in itertools.product(dtypes, points):
-        for name in backend_names:
-            backend = backends.backend(name)
-            variants, _ = offered(backend, benchmark.name, dtype, bench.place)
-            chosen = [v for v in variants if benchmark.applies(v, point)] if variants else [""]
-            found += [Case(benchmark.name, name, v, dtype, point) for v in chosen]
+    for dtype in dtypes:
+        first = True
+        for point in points:
+            for name in backend_names:
+                variants, _ = offered(backends.backend(name), benchmark.name, dtype, bench.place)
+                chosen = [v for v in variants if benchmark.applies(v, point)]
+                if not variants and first:
+                    chosen = [""]
+                found += [Case(benchmark.name, name, v, dtype, point) for v in chosen]
+            first = False
     return found
 
 
@@ -94,35 +153,67 @@ def run(
 ) -> Iterator[Result]:
     """Run cases in order; yields each result as soon as it stands.
 
-    On a GPU a case may be yielded twice: with its burst first, and again with sustained samples;
-    the later one replaces the earlier (`results.latest`).
+    A case may be yielded several times, the later replacing the earlier (`results.latest`): what
+    draws power first with its burst and again with sustained samples; what is looked at several
+    times, after each look with all samples so far.
     """
-    share_s = options.budget_s / max(sum(bool(case.variant) for case in planned), 1)
-    left_s = options.budget_s
-    lost: str | None = None
-    for _, group in itertools.groupby(planned, key=_problem_key):
-        with contextlib.ExitStack() as undo:
-            ready: list[_Measured] = []
-            for case in group:
-                if context.interrupted():
-                    break
-                if lost is not None:
-                    yield _skipped(benchmark, case, options, context, lost)
-                    continue
-                context.on_case(case, "run")
-                measured = _first_look(benchmark, case, options, context, share_s)
-                undo.callback(measured.prepared.close)
-                left_s -= measured.sampling_s
-                yield measured.result
-                ready.append(measured)
-                if measured.result.outcome == "failed" and not context.bench.is_alive():
-                    lost = f"{case.backend} {case.variant} left the GPU's context unusable."
-            if lost is None and left_s > 0 and not context.interrupted():
-                began_s = context.bench.timer.now()
-                yield from _sustained(benchmark, _chosen(ready, options), context, share_s)
-                left_s -= context.bench.timer.now() - began_s
+    sampled = sum(bool(case.variant) for case in planned)
+    share_s = options.budget_s / max(sampled * benchmark.looks, 1)
+    under_way = _Run(benchmark, options, context, share_s)
+    for look in range(benchmark.looks):
+        known = list(planned)
+        yield from _look(under_way, known, look)
+        # What could run with other parameters only is tried with those, once.
+        keys = {_case_key(case) for case in known}
+        more = {_case_key(c): c for c in under_way.instead if _case_key(c) not in keys}
+        yield from _look(under_way, list(more.values()), look)
     with contextlib.suppress(PymicroError):  # A context that died frees nothing.
         context.bench.release()
+
+
+def _look(under_way: _Run, planned: Sequence[Case], look: int) -> Iterator[Result]:
+    """Go through a plan, problem by problem; from the second time on through what could run."""
+    for _, group in itertools.groupby(planned, key=_problem_key):
+        chosen = [case for case in group if not look or _case_key(case) in under_way.seen]
+        yield from _problem_results(under_way, chosen)
+
+
+def _problem_results(under_way: _Run, group: Sequence[Case]) -> Iterator[Result]:
+    """The results of one problem, all who solve it on the same operands."""
+    benchmark, options, context = under_way.benchmark, under_way.options, under_way.context
+    with contextlib.ExitStack() as undo:
+        ready: list[_Measured] = []
+        for case in group:
+            if context.interrupted():
+                break
+            if context.lost is not None:
+                if not under_way.keeps(case):
+                    yield _skipped(benchmark, case, options, context, context.lost)
+                continue
+            context.on_case(case, "run")
+            measured = _prepared(benchmark, case, options, context)
+            undo.callback(measured.prepared.close)
+            if measured.instead is not None:
+                under_way.instead.append(measured.instead)
+            if measured.is_ready and benchmark.draws_power:
+                with under_way.sampling():
+                    measured = _first_look(benchmark, measured, context, under_way.share_s)
+            ready.append(measured)
+            context.is_lost(measured)
+            if not measured.is_ready and not under_way.keeps(measured.case, measured.result):
+                yield measured.result
+        if context.lost is not None:
+            unsampled = [m.case for m in ready if m.is_ready and not under_way.keeps(m.case)]
+            for case in unsampled:
+                yield _skipped(benchmark, case, options, context, context.lost)
+        elif context.interrupted():
+            return
+        elif not benchmark.draws_power:
+            yield from _turns(under_way, ready)
+        elif under_way.sampled_s < options.budget_s:
+            chosen = _chosen(ready, options)
+            with under_way.sampling():
+                yield from _sustained(benchmark, chosen, context, under_way.share_s)
 
 
 def problems(planned: Sequence[Case]) -> int:
@@ -134,48 +225,69 @@ def _problem_key(case: Case) -> tuple[Any, ...]:
     return (case.dtype, *case.params.items())
 
 
+def _case_key(case: Case) -> tuple[Any, ...]:
+    return (case.backend, case.variant, *_problem_key(case))
+
+
 def _skipped(
     benchmark: Benchmark, case: Case, options: Options, context: Context, reason: str
 ) -> Result:
     return replace(_blank(benchmark, case, options, context), reason=reason)
 
 
-def _first_look(
-    benchmark: Benchmark, case: Case, options: Options, context: Context, share_s: float
-) -> _Measured:
-    """Prepare, check, and sample: a burst on a GPU, ordinary samples where the host is timed."""
+def _prepared(benchmark: Benchmark, case: Case, options: Options, context: Context) -> _Measured:
+    """Prepare and check. What that took is noted: a layer's first call compiles and loads."""
     blank = _blank(benchmark, case, options, context)
     prepared = Prepared(lambda: None)
     try:
         problem = _problem(benchmark, case, options, context)
-        clock = benchmark.clock(case.params)
-        timer = context.bench.clock(clock)
+        timer = context.bench.clock(benchmark.clock(case.params))
         began_s = timer.now()
         prepared = backends.backend(case.backend).prepare(case, context.bench.place, problem.arrays)
         first = {"prepare_s": timer.now() - began_s}
-        check = _checked(prepared, problem, context)
+        problem.poison()
+        context.bench.synchronise()
+        began_s = timer.now()
+        prepared.call()
+        context.bench.synchronise()
+        first["first_call_s"] = timer.now() - began_s
+        output = problem.result if prepared.output is None else prepared.output
+        check = problem.reference.check(output())
         blank = replace(
             blank,
             timer=timer.name,
             verified=Verified(**vars(check)),
             details={**blank.details, **first, **prepared.notes},
         )
-        blank = _told_cache(blank, options)
+        return _Measured(case, prepared, _told_cache(blank, options), is_ready=True)
+    except Exception as error:
+        instead = getattr(error, "instead", None)
+        other = replace(case, params={**case.params, **instead}) if instead else None
+        return _Measured(case, prepared, without_time(blank, error), instead=other)
+
+
+def _first_look(
+    benchmark: Benchmark, measured: _Measured, context: Context, share_s: float
+) -> _Measured:
+    """Sample: a burst on a GPU, ordinary samples where the host is timed."""
+    case, prepared, blank = measured.case, measured.prepared, measured.result
+    try:
+        clock = benchmark.clock(case.params)
+        timer = context.bench.clock(clock)
         before = context.bench.flush() if blank.cache == "cold" else None
-        began_s = timer.now()
         with _undisturbed():
             if context.bench.place.kind == "cpu" or clock.side == "host":
                 plan = Plan(budget_s=max(share_s, 0.3))
                 samples = sampling.sustained(
                     timer, [prepared.call], plan, before, context.interrupted
                 )[0]
-                result = _with_samples(blank, samples, context, "times_s")
-                return _Measured(case, prepared, result, None, timer.now() - began_s)
+                result = with_samples(blank, [samples], context.telemetry, "times_s")
+                return _Measured(case, prepared, result)
             samples = sampling.burst(timer, prepared.call, Plan(), before)
-        result = _with_samples(blank, samples, context, "burst_s")
-        return _Measured(case, prepared, result, samples, timer.now() - began_s)
+        result = with_samples(blank, [samples], context.telemetry, "burst_s")
+        return _Measured(case, prepared, result, samples)
     except Exception as error:
-        return _Measured(case, prepared, _without_time(blank, error))
+        return _Measured(case, prepared, without_time(blank, error))
 
 
 def _told_cache(result: Result, options: Options) -> Result:
@@ -207,15 +319,6 @@ def _problem(benchmark: Benchmark, case: Case, options: Options, context: Contex
     return context.bench.problem(benchmark, case, options.fill, options.seed)
 
 
-def _checked(prepared: Prepared, problem: Problem, context: Context) -> Any:
-    """One run on poisoned output, compared with the reference."""
-    problem.poison()
-    context.bench.synchronise()
-    prepared.call()
-    context.bench.synchronise()
-    return problem.reference.check(problem.result())
-
-
 def why_not_dtype(name: str, kind: str, capability: tuple[int, int] | None) -> str | None:
     """Why a device lacks a format; None if it has it or can emulate it."""
     first = DTYPES[name].min_capability
@@ -245,22 +348,40 @@ def _burst_median_s(measured: _Measured) -> float:
     return stats.median(measured.burst.times_s)
 
 
-class _CallFailed(Exception):
-    """One of several calls that take turns raised; `who` is its index, the cause is chained."""
+def _turns(under_way: _Run, measured: Sequence[_Measured]) -> Iterator[Result]:
+    """Ordinary samples, all who are ready taking turns, so that none has a quieter host.
 
-    def __init__(self, who: int) -> None:
-        super().__init__(who)
-        self.who = who
-
-
-def _tagged(call: Call, who: int) -> Call:
-    def tagged() -> None:
+    One that raises has failed; the others start anew.
+    """
+    benchmark, context, share_s = under_way.benchmark, under_way.context, under_way.share_s
+    left = [m for m in measured if m.is_ready]
+    while left:
+        before = context.bench.flush() if left[0].result.cache == "cold" else None
+        plan = Plan(min_seconds=share_s / 2, budget_s=share_s, block_s=share_s / _TURNS)
         try:
-            call()
-        except Exception as error:
-            raise _CallFailed(who) from error
-
-    return tagged
+            timer = context.bench.clock(benchmark.clock(left[0].case.params))
+            calls = [sampling.tagged(m.prepared.call, who) for who, m in enumerate(left)]
+            with _undisturbed():
+                tracks = sampling.sustained(timer, calls, plan, before, context.interrupted)
+        except sampling.CallFailed as failed:
+            broken = replace(left.pop(failed.who), is_ready=False)
+            cause = failed.__cause__
+            assert isinstance(cause, Exception)
+            broken.result = without_time(broken.result, cause)
+            yield broken.result
+            if not context.is_lost(broken):
+                continue
+            for other in left:
+                yield without_time(other.result, Unavailable(context.lost or ""))
+            return
+        except PymicroError as error:
+            yield from (without_time(m.result, error) for m in left)
+            return
+        for one, samples in zip(left, tracks, strict=True):
+            known = under_way.seen.setdefault(_case_key(one.case), _Seen(one.result))
+            known.looks.append(samples)
+            yield known.joined(context)
+        return
 
 
 def _sustained(
@@ -276,15 +397,15 @@ def _sustained(
         context.on_case(measured.case, "sustained")
     before = context.bench.flush() if chosen[0].result.cache == "cold" else None
     plan = Plan(min_seconds=1.0, budget_s=max(2.0, share_s), batch_s=0.025, block_s=0.25)
-    calls = [_tagged(m.prepared.call, who) for who, m in enumerate(chosen)]
+    calls = [sampling.tagged(m.prepared.call, who) for who, m in enumerate(chosen)]
     timer = context.bench.clock(benchmark.clock(chosen[0].case.params))
     try:
         with _undisturbed():
             tracks = sampling.sustained(timer, calls, plan, before, context.interrupted)
-    except _CallFailed as failed:
+    except sampling.CallFailed as failed:
         cause = failed.__cause__
         assert isinstance(cause, Exception)
-        yield _without_time(chosen[failed.who].result, cause)
+        yield without_time(chosen[failed.who].result, cause)
         return
     except PymicroError as error:
         for measured in chosen:
@@ -295,52 +416,7 @@ def _sustained(
         details = {**measured.result.details, "block_means_s": samples.block_means_s()}
         burst = measured.result.telemetry
         known = replace(measured.result, details=details, burst_telemetry=burst)
-        yield _with_samples(known, samples, context, "times_s")
-
-
-def _with_samples(result: Result, samples: Samples, context: Context, phase: str) -> Result:
-    """The result with its samples under `times_s` or `burst_s`."""
-    sampled = {"stopped": samples.stopped, "repeats": samples.repeats}
-    if samples.rejected:
-        sampled["rejected_samples"] = samples.rejected
-    clocks = tuple(samples.clocks_hz) if any(samples.clocks_hz) else None
-    windows = [(t.started_s, t.ended_s) for t in samples.timings]
-    own: dict[str, Any] = {phase: tuple(samples.times_s)}
-    return replace(
-        result,
-        outcome="ok",
-        reason=None,
-        sample_sm_clock_hz=clocks,
-        telemetry=context.telemetry(windows),
-        details={**result.details, **sampled},
-        **own,
-    )
-
-
-def _without_time(result: Result, error: Exception) -> Result:
-    """The one place where an exception becomes an outcome. Unforeseen ones show a traceback."""
-    outcome, reason = _outcome(error)
-    return replace(
-        result,
-        outcome=outcome,
-        reason=reason,
-        times_s=(),
-        burst_s=(),
-        sample_sm_clock_hz=None,
-        telemetry=None,
-        burst_telemetry=None,
-    )
-
-
-def _outcome(error: Exception) -> tuple[Any, str]:
-    if isinstance(error, Unavailable):
-        return "skipped", str(error)
-    if isinstance(error, PymicroError):
-        return "failed", str(error)
-    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__:
-        return "skipped", "out of memory."
-    traceback.print_exception(error, file=sys.stderr)
-    return "failed", without_folders(f"{type(error).__name__}: {error}")
+        yield with_samples(known, [samples], context.telemetry, "times_s")
 
 
 def _blank(benchmark: Benchmark, case: Case, options: Options, context: Context) -> Result:

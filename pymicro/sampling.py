@@ -44,6 +44,26 @@ class UnsteadyClock(PymicroError):
     """More than one sample in twenty was zero, negative or not a number."""
 
 
+class CallFailed(Exception):
+    """One of several calls that take turns raised; `who` is its index, the cause is chained."""
+
+    def __init__(self, who: int) -> None:
+        super().__init__(who)
+        self.who = who
+
+
+def tagged(call: Call, who: int) -> Call:
+    """The call, raising CallFailed where it raises."""
+
+    def tagged() -> None:
+        try:
+            call()
+        except Exception as error:
+            raise CallFailed(who) from error
+
+    return tagged
+
+
 @dataclass(frozen=True)
 class Samples:
     """Every sample in order, and why the loop stopped: `steady`, `budget`, `burst`, `interrupt`.

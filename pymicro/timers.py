@@ -13,6 +13,7 @@ import ctypes
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -163,7 +164,8 @@ class EventTimer:
             self._clock.read(1)
         finally:
             self._gate.open()
-        driver.check(cuda.cuStreamSynchronize(self._stream))
+        # Not this stream alone: what a call put on others ends too before the next sample.
+        driver.check(cuda.cuCtxSynchronize())
         ended = self.now()
         if self._gate.timed_out():
             return Timing(math.nan, began, ended)
@@ -208,6 +210,24 @@ class _Pace:
         host_s = _LEAD * self.host_s
         queued = math.ceil((repeats * host_s + _HICCUP_S) / (self.device_s + host_s))
         return min(repeats, queued)
+
+
+class ElsewhereTimer:
+    """A timer of another device, used inside what makes that device current."""
+
+    def __init__(self, there: Callable[[], AbstractContextManager[None]], timer: EventTimer):
+        self._there, self._timer = there, timer
+        self.name, self.max_repeats = timer.name, timer.max_repeats
+
+    def time(self, call: Call, repeats: int, before: Call | None = None) -> Timing:
+        with self._there():
+            return self._timer.time(call, repeats, before)
+
+    def now(self) -> float:
+        return self._timer.now()
+
+    def sleep(self, seconds: float) -> None:
+        self._timer.sleep(seconds)
 
 
 class _Gate:

@@ -19,7 +19,7 @@ from pymicro.backends.base import Place
 from pymicro.benchmark import Benchmark, Case, Clock, Operand, Reference
 from pymicro.dtypes import DTYPES
 from pymicro.errors import PymicroError, Unavailable
-from pymicro.timers import EventTimer, HostTimer, RequestTimer, Timer
+from pymicro.timers import ElsewhereTimer, EventTimer, HostTimer, RequestTimer, Timer
 from pymicro.units import binary_bytes
 
 # Left free beside the operands: a library's workspace, the context, other people's surprises.
@@ -30,6 +30,9 @@ _CHECK_BYTES = 2**29
 _CORE_CACHE_BYTES = 2**22
 # Larger than the last level of most CPUs whose size is not told.
 _UNKNOWN_CACHE_BYTES = 2**26
+
+# Parameters that change neither operands nor the expected answer.
+_FREE = ("threads", "path", "host", "node", "pair")
 
 
 @dataclass
@@ -70,6 +73,7 @@ class Workbench:
         self._problem: Problem | None = None
         self._flush: Callable[[], None] | None = None
         self._refused: tuple[Any, Unavailable] | None = None
+        self._others: dict[int, tuple[Any, EventTimer]] = {}
 
     def clock(self, wanted: Clock) -> Timer:
         """The timer for a case; a CPU has one for all.
@@ -80,9 +84,28 @@ class Workbench:
         timer = self.timer
         if not isinstance(timer, EventTimer):
             return timer
+        if wanted.device not in (None, self.place.index):
+            return self._elsewhere(wanted)
         if wanted.side == "host":
             return RequestTimer(self.synchronise, wanted.requests)
         return timer if wanted.requests == 1 else timer.for_requests(wanted.requests)
+
+    def _elsewhere(self, wanted: Clock) -> Timer:
+        """The clock of another device, on whose queue the work of a case is put."""
+        assert wanted.device is not None
+        if wanted.device not in self._others:
+            gpu = driver.open_gpu(wanted.device)
+            driver.open_gpu(self.place.index)
+            with driver.current(gpu.context):
+                self._others[wanted.device] = gpu.context, EventTimer(gpu, self.place.stream)
+        context, timer = self._others[wanted.device]
+        return ElsewhereTimer(partial(driver.current, context), timer.for_requests(wanted.requests))
+
+    def pairs(self) -> tuple[str, ...]:
+        """All ordered pairs of GPUs, `0-1`; of a single one that with itself."""
+        count = driver.device_count() if self.place.kind == "cuda" else 1
+        found = (f"{a}-{b}" for a in range(count) for b in range(count) if a != b)
+        return tuple(found) or ("0-0",)
 
     def problem(self, benchmark: Benchmark, case: Case, fill: str, seed: int) -> Problem:
         """The operands of a case, drawn anew only if the last case had others.
@@ -90,7 +113,7 @@ class Workbench:
         Raises:
             Unavailable: they do not fit; the message has what is needed and what is free.
         """
-        shared = {k: v for k, v in case.params.items() if k not in ("threads", "path")}
+        shared = {k: v for k, v in case.params.items() if k not in _FREE}
         key = (benchmark.name, case.dtype, tuple(sorted(shared.items())), fill, seed)
         if self._refused is not None and self._refused[0] == key:
             raise self._refused[1]  # For one backend, so for all: not drawn again to find out.

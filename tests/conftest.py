@@ -33,6 +33,8 @@ class FakeGpu:
     event_reasons: Any = 0x4
     pcie_generation: Any = 5
     pcie_width: Any = 16
+    pcie_replays: Any = 0
+    nvlinks: Any = (1,) * 18
     mig_mode: Any = 0
     virtualization: Any = 0
     persistence: Any = 1
@@ -76,6 +78,8 @@ _QUESTIONS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetCurrPcieLinkWidth": _get("pcie_width"),
     "nvmlDeviceGetMaxPcieLinkGeneration": _get("pcie_generation"),
     "nvmlDeviceGetMaxPcieLinkWidth": _get("pcie_width"),
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration": _get("pcie_generation"),
+    "nvmlDeviceGetPcieReplayCounter": _get("pcie_replays"),
     "nvmlDeviceGetMigMode": lambda gpu: [_get("mig_mode")(gpu)] * 2,
     "nvmlDeviceGetVirtualizationMode": _get("virtualization"),
     "nvmlDeviceGetPersistenceMode": _get("persistence"),
@@ -152,6 +156,11 @@ class FakeNvml:
         assert ids == [pynvml.NVML_FI_DEV_POWER_INSTANT]
         value = SimpleNamespace(uiVal=_get("power_instant_mw")(gpu))
         return [SimpleNamespace(nvmlReturn=0, value=value)]
+
+    def _nvmlDeviceGetNvLinkState(self, gpu: FakeGpu, link: int) -> int:
+        if link >= len(gpu.nvlinks):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT if link else 3)
+        return gpu.nvlinks[link]
 
     def _nvmlSystemGetDriverVersion(self) -> str:
         return "580.95.05"

@@ -38,6 +38,17 @@ def leaves(value):
     return [value]
 
 
+@pytest.mark.parametrize(
+    ("links", "expected"),
+    [((1, 1, 0, 1), {"up": 3, "of": 4}), ((), None), ((0,), {"up": 0, "of": 1})],
+)
+def test_nvlinks_that_are_up(fake_nvml, links, expected):
+    fake_nvml.gpus[0].nvlinks = links
+    got = capture(UUID, binding=fake_nvml)
+    assert got["gpu"]["nvlinks"] == expected
+    assert ("gpu.nvlinks" in got["absent"]) == (expected is None)
+
+
 def test_all_facts_of_a_gpu(fake_nvml):
     fake_nvml.gpus[0].power_limit_mw = 500_000
     fake_nvml.gpus[0].application_clock_mhz = 1200
@@ -58,6 +69,8 @@ def test_all_facts_of_a_gpu(fake_nvml):
         "default_application_clock_hz": 1980e6,
         "are_clocks_set": True,
         "pcie_max": [5, 16],
+        "pcie_card_generation": 5,
+        "nvlinks": {"up": 18, "of": 18},
         "other_processes": 0,
     }
     assert got["absent"] == {}

@@ -152,6 +152,7 @@ def event_timer(monkeypatch, elapsed_ms, timed_out=lambda i: False):
     fake = SimpleNamespace(
         cuEventRecord=lambda *a: (0,),
         cuStreamSynchronize=lambda *a: (0,),
+        cuCtxSynchronize=lambda: (0,),
         cuEventElapsedTime=lambda *a: (0, elapsed_ms(next(count))),
     )
     monkeypatch.setattr(driver, "cuda", lambda: fake)

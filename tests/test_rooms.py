@@ -12,7 +12,18 @@ from pymicro.cli import cli
 ROOT = Path(__file__).parents[1] / "pymicro"
 FLOORS = (
     {"errors"},
-    {"units", "calls", "chains", "dtypes", "driver", "compiler", "issue", "nvml", "streams"},
+    {
+        "units",
+        "calls",
+        "chains",
+        "dtypes",
+        "driver",
+        "compiler",
+        "issue",
+        "nvml",
+        "paths",
+        "streams",
+    },
     {
         "benchmark",
         "devices",
@@ -26,7 +37,7 @@ FLOORS = (
     },
     {"backends", "environment", "results", "sampling", "verify"},
     {"probes"},
-    {"analysis", "plans", "suite", "workbench"},
+    {"analysis", "outcomes", "plans", "suite", "workbench"},
     {"e2e", "profiling", "report", "run", "tuning"},
     {"cli"},
     {"__main__"},

@@ -228,36 +228,139 @@ def test_a_case_is_timed_on_the_side_it_asks_for(side, monkeypatch):
     assert {w.side for w in bench.wanted} == {side}
     assert {w.requests for w in bench.wanted} == {100}
     assert {r.timer for r in found} == {side}
-    # What the host pays is no burst of the device and is sampled once.
-    assert [bool(r.burst_s) for r in found] == ([False] if side == "host" else [True, True])
-    assert found[-1].times_s
+    # Neither side draws power: no burst, and samples of two looks.
+    assert [bool(r.burst_s) for r in found] == [False, False]
+    assert len(found[1].times_s) > len(found[0].times_s)
+    assert found[1].times_s[: len(found[0].times_s)] == found[0].times_s
 
 
-def test_slow_preparation_does_not_eat_the_time_for_sampling(monkeypatch):
-    launch, bench = benchmark("launch"), _Requests()
-    bench.clock = lambda wanted: bench.timer
+class _Calls:
+    """Backends whose calls count, and raise when told to."""
+
+    def __init__(self, monkeypatch, **breaks):
+        self.made, self.breaks, self.prepared = [], breaks, []
+        for name in ("cuda", "torch"):
+            monkeypatch.setattr(backends.backend(name), "why_not", lambda p: None, raising=False)
+            made = self._prepare(name)
+            monkeypatch.setattr(backends.backend(name), "prepare", made, raising=False)
+
+    def _prepare(self, name):
+        def call():
+            self.made.append(name)
+            if self.made.count(name) == self.breaks.get(name):
+                raise PymicroError("it broke.")
+
+        def prepare(*given):
+            self.prepared.append(name)
+            return Prepared(call)
+
+        return prepare
+
+
+CASES = [
+    Case("launch", name, variant, "int32", {"call": "args0", "side": "host", "calls": 1})
+    for name, variant in (("cuda", "cpp"), ("torch", "op"))
+]
+
+
+def test_who_draws_no_power_is_sampled_taking_turns_twice(bench, monkeypatch):
+    calls, requests = _Calls(monkeypatch), _Requests()
+    found = list(run.run(benchmark("launch"), CASES, run.Options(budget_s=1), context(requests)))
+    assert [r.backend for r in found] == ["cuda", "torch"] * 2
+    assert calls.prepared == ["cuda", "torch"] * 2
+    order = "".join(name[0] for name in calls.made)
+    assert min(order.count("ccctttttt"), order.count("tttcccccc")) >= 2
+    assert all(len(r.details["block_means_s"]) > 2 for r in found)
+    assert all(r.details["first_call_s"] >= 0 for r in found)
+
+
+def test_one_that_breaks_while_they_take_turns_fails_alone(bench, monkeypatch):
+    _Calls(monkeypatch, cuda=8)
+    found = list(run.run(benchmark("launch"), CASES, run.Options(), context(_Requests())))
+    last = {r.backend: (r.outcome, r.reason) for r in found}
+    assert last == {"cuda": ("failed", "it broke."), "torch": ("ok", None)}
+
+
+def test_a_context_lost_in_turns_skips_the_rest(bench, monkeypatch):
+    _Calls(monkeypatch, cuda=8)
+    requests = _Requests()
+    monkeypatch.setattr(requests, "is_alive", lambda: False)
+    found = list(run.run(benchmark("launch"), CASES, run.Options(), context(requests)))
+    assert [(r.backend, r.outcome) for r in found] == [("cuda", "failed"), ("torch", "skipped")]
+    assert "context unusable" in found[1].reason
+
+
+def test_a_backend_without_the_benchmark_is_named_once():
+    launch = benchmark("launch")
+    points = [{"call": call, "calls": 2} for call in ("args0", "args3", "args16")]
+    planned = run.cases(launch, Workbench("cpu"), ["cuda", "native"], ("int32",), points)
+    assert [c.backend for c in planned if not c.variant] == ["cuda"]
+    assert {c.params["call"] for c in planned if c.variant} == {"args0", "args3", "args16"}
+
+
+def test_what_could_run_at_a_smaller_size_is_tried_so_once(bench, monkeypatch):
+    """As where a container lets less be pinned than was asked for."""
+    transfer, asked = benchmark("transfer"), []
     backend = backends.backend("cuda")
+    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
+
+    def prepare(case, place, arrays):
+        asked.append(case.params["size"])
+        if case.params["size"] > 4096:
+            raise Unavailable("so much cannot be pinned.", instead={"size": 4096})
+        return Prepared(lambda: None, output=lambda: arrays["a"])
+
+    monkeypatch.setattr(backend, "prepare", prepare, raising=False)
+    planned = [
+        Case("transfer", "cuda", "engine", "int32", {"size": size, "path": "h2d", "host": "pinned"})
+        for size in (65536, 16384)
+    ]
+    found = list(run.run(transfer, planned, run.Options(), context(_Requests())))
+    assert asked == [65536, 16384, 4096]
+    assert [(r.outcome, r.params["size"]) for r in found] == [
+        ("skipped", 65536),
+        ("skipped", 16384),
+        ("ok", 4096),
+    ]
+    asked.clear()
+    planned.append(replace(planned[0], params={**planned[0].params, "size": 4096}))
+    assert len(list(run.run(transfer, planned, run.Options(), context(_Requests())))) == 3
+    assert asked == [65536, 16384, 4096]
+
+
+def test_a_wrong_answer_elsewhere_than_in_the_operand_is_found(bench, monkeypatch):
+    transfer, backend = benchmark("transfer"), backends.backend("cuda")
+    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
+
+    def prepare(case, place, arrays):
+        arrays["c"][:] = arrays["a"]
+        return Prepared(lambda: None, output=lambda: ~arrays["a"])
+
+    monkeypatch.setattr(backend, "prepare", prepare, raising=False)
+    case = Case(
+        "transfer", "cuda", "engine", "int32", {"size": 64, "path": "d2h", "host": "pinned"}
+    )
+    (result,) = run.run(transfer, [case], run.Options(), context(_Requests()))
+    assert (result.outcome, result.samples_s) == ("failed", ())
+    assert "16 of 16 words differ" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("preparing_s", "budget_s", "sustained"), [(100.0, 8.0, True), (0.0, 0.01, False)]
+)
+def test_only_sampling_draws_on_the_budget(preparing_s, budget_s, sustained, monkeypatch):
+    powerful = replace(benchmark("launch"), draws_power=True)
+    requests, backend = _Requests(), backends.backend("cuda")
+    requests.clock = lambda wanted: requests.timer
 
     def prepare(*_):
-        bench.timer.clock_s += 100.0
+        requests.timer.clock_s += preparing_s
         return Prepared(lambda: None)
 
     monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
     monkeypatch.setattr(backend, "prepare", prepare, raising=False)
     params = {"call": "args0", "side": "device", "calls": 100}
     case = Case("launch", "cuda", "cpp", "int32", params)
-    found = list(run.run(launch, [case], run.Options(budget_s=8.0), context(bench)))
-    assert [bool(r.times_s) for r in found] == [False, True]
-
-
-def test_a_budget_that_bursts_have_spent_leaves_no_sustained_samples(monkeypatch):
-    launch, bench = benchmark("launch"), _Requests()
-    bench.clock = lambda wanted: bench.timer
-    backend = backends.backend("cuda")
-    monkeypatch.setattr(backend, "why_not", lambda place: None, raising=False)
-    monkeypatch.setattr(backend, "prepare", lambda *_: Prepared(lambda: None), raising=False)
-    params = {"call": "args0", "side": "device", "calls": 100}
-    case = Case("launch", "cuda", "cpp", "int32", params)
-    (result,) = run.run(launch, [case], run.Options(budget_s=0.01), context(bench))
-    assert result.burst_s
-    assert not result.times_s
+    found = list(run.run(powerful, [case], run.Options(budget_s=budget_s), context(requests)))
+    assert found[0].burst_s
+    assert any(r.times_s for r in found) == sustained

@@ -47,6 +47,7 @@ def test_every_field_to_the_digit(fake_nvml):
     gpu.temperature_c = counting([50, 60, 70, 65, 64])
     gpu.event_reasons = counting([0x1, 0x4, 0x4 | 0x2, 0x4, 0x1])
     gpu.pcie_generation = counting([1, 5, 5, 5, 4])
+    gpu.pcie_replays = counting([3, 3, 3, 4, 5])
     gpu.power_instant_mw = counting([100_000, 600_000, 700_000, 700_000, 700_000])
     gpu.energy_mj = counting([5_000_000, 5_000_000, 5_400_000, 5_800_000, 6_200_000, 6_600_000])
     got = scripted(fake_nvml, 2.0, step_s=0.5).telemetry()
@@ -58,6 +59,7 @@ def test_every_field_to_the_digit(fake_nvml):
         temperature_c=70.0,
         limits=("power_cap", "app_clocks"),
         pcie=(5, 16),
+        pcie_replays=5,
         samples=5,
         duration_s=2.0,
         absent={},

@@ -63,6 +63,7 @@ def event_timer(monkeypatch, elapsed_ms, times_out=False):
     fake = SimpleNamespace(
         cuEventRecord=lambda event, stream: log.append(event) or (0,),
         cuStreamSynchronize=lambda stream: log.append("wait") or (0,),
+        cuCtxSynchronize=lambda: log.append("wait") or (0,),
         cuEventElapsedTime=lambda start, stop: (0, elapsed_ms),
     )
     monkeypatch.setattr(driver, "cuda", lambda: fake)

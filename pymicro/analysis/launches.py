@@ -24,7 +24,7 @@ class Feed:
         host_s: what a launch costs the host.
         device_s: from one launch to the next on the device when all are queued, None if it was
             not measured, as on a CPU.
-        spread: half the distance between the quartiles of the host's samples, relative.
+        spread: how far the host's samples lie apart, relative; see `spread_of`.
     """
 
     backend: str
@@ -69,7 +69,7 @@ def feeds(results: Sequence[Result]) -> list[Feed]:
             *_layer(r),
             host_s=stats.median(r.samples_s) / r.steps,
             device_s=gaps.get(_layer(r)),
-            spread=spread(r.samples_s),
+            spread=spread_of(r),
         )
         for r in measured
         if r.params.get("side") != "device"
@@ -83,41 +83,83 @@ def spread(samples_s: Sequence[float]) -> float:
     return (high - low) / 2 / stats.median(samples_s)
 
 
+def spread_of(result: Result) -> float:
+    """How far the samples of one result lie apart, or its looks, some seconds apart, from each
+    other, whichever is more."""
+    looks = result.details.get("look_medians_s") or ()
+    apart = (max(looks) - min(looks)) / 2 / stats.median(looks) if looks else 0.0
+    return max(spread(result.samples_s), apart)
+
+
+def is_noisy(result: Result) -> bool:
+    """Whether a launch was timed on a host that was not quiet."""
+    is_host = result.params.get("side") != "device"
+    return result.benchmark == "launch" and is_host and spread_of(result) > _NOISY
+
+
 def findings(results: Sequence[Result]) -> list[Finding]:
-    """A line for each layer and number of arguments, and whether the host was too noisy to tell."""
+    """A line for each layer, what its first launch costs, and whether the host was too noisy."""
     found, on_gpu = feeds(results), any(r.device.get("kind") == "cuda" for r in results)
     bus = next((r.device.get("memory_bytes_per_s") for r in results if _is_launch(r)), None)
-    for_each = _on_gpu if on_gpu else _on_cpu
-    said = [for_each(feed, bus) for feed in found]
+    layers: dict[tuple[str, str], list[Feed]] = {}
+    for feed in found:
+        layers.setdefault((feed.backend, feed.variant), []).append(feed)
+    said = [_on_gpu(feeds, bus) if on_gpu else _on_cpu(feeds) for feeds in layers.values()]
     noisy = [feed for feed in found if feed.is_noisy]
-    return [*said, *([_noise(noisy)] if noisy else [])]
+    return [*said, *_cold(results), *([_noise(noisy)] if noisy else [])]
 
 
-def _on_gpu(feed: Feed, bus: float | None) -> Finding:
-    shortest = feed.smallest_kernel_s
+def _on_gpu(feeds: Sequence[Feed], bus: float | None) -> Finding:
+    shortest = [feed.smallest_kernel_s for feed in feeds]
     moved = (
-        f", about {binary_bytes(int(shortest * bus))} at the data sheet's bandwidth" if bus else ""
+        f" (of {binary_bytes(int(min(shortest) * bus))} at the data sheet's bandwidth)"
+        if bus
+        else ""
     )
-    pace = (
-        f"; back to back it starts one every {si(feed.device_s, 's', 3)}" if feed.device_s else ""
-    )
+    gaps = [feed.device_s for feed in feeds if feed.device_s is not None]
+    pace = f"; back to back it starts one every {_times(gaps)}" if gaps else ""
     return Finding(
         code="launch-feed",
         severity="info",
-        seen=f"{_name(feed)}: this host feeds {_rate(feed)} launches a second{pace}; a "
-        f"kernel shorter than {si(shortest, 's', 3)}{moved} leaves the GPU idle.",
+        seen=f"{_layer_name(feeds)}: this host feeds {_rates(feeds)} launches a second with "
+        f"{_counts(feeds)} arguments{pace}; a kernel shorter than {_times(shortest)}{moved} leaves "
+        "the GPU idle.",
         do="fuse small kernels, or replay them as a CUDA graph."
-        if feed.waits_for == "host"
+        if any(feed.waits_for == "host" for feed in feeds)
         else "",
     )
 
 
-def _on_cpu(feed: Feed, bus: float | None) -> Finding:
+def _on_cpu(feeds: Sequence[Feed]) -> Finding:
+    worth = _times([_WORTH * feed.host_s for feed in feeds])
     return Finding(
         code="launch-feed",
         severity="info",
-        seen=f"{_name(feed)}: {_rate(feed)} calls a second; work shorter than "
-        f"{si(_WORTH * feed.host_s, 's', 3)} loses more than a tenth of its time to the call.",
+        seen=f"{_layer_name(feeds)}: {_rates(feeds)} calls a second with {_counts(feeds)} "
+        f"arguments; work shorter than {worth} loses more than a tenth of its time to the call.",
+    )
+
+
+def _cold(results: Sequence[Result]) -> list[Finding]:
+    """What the first launch of each layer took, libraries, compiling and loading included."""
+    first: dict[str, float] = {}
+    for r in results:
+        if _is_launch(r) and "first_call_s" in r.details:
+            name = f"{r.backend} {r.variant}"
+            seconds = r.details["prepare_s"] + r.details["first_call_s"]
+            first[name] = max(first.get(name, 0.0), seconds)
+    slowest = sorted(first.items(), key=lambda pair: -pair[1])
+    said = ", ".join(f"{name} {si(seconds, 's', 3)}" for name, seconds in slowest)
+    return (
+        [
+            Finding(
+                code="launch-cold",
+                severity="info",
+                seen=f"first launch, with what was not yet imported, compiled or loaded: {said}.",
+            )
+        ]
+        if said
+        else []
     )
 
 
@@ -126,16 +168,29 @@ def _noise(noisy: Sequence[Feed]) -> Finding:
     return Finding(
         code="launch-noisy-host",
         severity="warning",
-        seen=f"noisy host: the middle half of the samples of {_name(worst)} lies within "
-        f"±{100 * worst.spread:.0f} % (of {len(noisy)} rows beyond {100 * _NOISY:.0f} %).",
+        seen=f"noisy host: samples of {_name(worst)} lie within ±{100 * worst.spread:.0f} % "
+        f"(the middle half, or looks seconds apart); {len(noisy)} rows lie beyond "
+        f"{100 * _NOISY:.0f} %.",
         why="another program or a changing clock of the CPU took part in these figures.",
         do="repeat on an idle machine, pinned to one core (taskset -c 2 pymicro launch).",
     )
 
 
-def _rate(feed: Feed) -> str:
-    """Three digits of it: 1,250,000."""
-    return f"{float(f'{feed.launches_per_s:.3g}'):,.0f}"
+def _rates(feeds: Sequence[Feed]) -> str:
+    """Three digits of each: 1,250,000."""
+    return " / ".join(f"{float(f'{feed.launches_per_s:.3g}'):,.0f}" for feed in feeds)
+
+
+def _counts(feeds: Sequence[Feed]) -> str:
+    return " / ".join(feed.call.removeprefix("args") for feed in feeds)
+
+
+def _times(seconds: Sequence[float]) -> str:
+    return " / ".join(si(value, "s", 3) for value in seconds)
+
+
+def _layer_name(feeds: Sequence[Feed]) -> str:
+    return f"{feeds[0].backend} {feeds[0].variant}"
 
 
 def _name(feed: Feed) -> str:

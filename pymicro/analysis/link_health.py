@@ -35,9 +35,11 @@ class Link:
 
     Attributes:
         loaded: whether a copy ran while it was read.
+        max_generation, max_width: the card's.
         slot_generation: the most that the slot offers, where it is known apart from the card's.
-        replays: packets sent again since the driver was loaded.
-        numa_node: where the card hangs; `cpu_node` where the measuring thread ran.
+        replays: packets sent again since the driver was loaded; None where they are not counted.
+        numa_node: where the card hangs; `cpu_node` where the host's memory was.
+        nvlinks: how many are up, and of how many.
     """
 
     index: int
@@ -48,9 +50,10 @@ class Link:
     loaded: bool
     slot_generation: int | None = None
     slot_width: int | None = None
-    replays: int = 0
+    replays: int | None = None
     numa_node: int | None = None
     cpu_node: int | None = None
+    nvlinks: tuple[int, int] | None = None
 
 
 def wire_bytes_per_s(generation: int, width: int) -> float | None:
@@ -95,9 +98,9 @@ def narrower(link: Link) -> list[Finding]:
 
 def replayed(before: Link, after: Link) -> list[Finding]:
     """Whether packets had to be sent again between two readings: bad contact or cable."""
-    again = after.replays - before.replays
-    if again <= 0:
+    if after.replays is None or before.replays is None or after.replays <= before.replays:
         return []
+    again = after.replays - before.replays
     return [
         Finding(
             "link-replays",
@@ -156,6 +159,42 @@ def achieved(link: Link, bytes_per_s: float) -> list[Finding]:
     return []
 
 
+def dark(link: Link) -> list[Finding]:
+    """NVLinks of which some are up and others are not; a card alone may well have none up."""
+    if link.nvlinks is None or link.nvlinks[0] in (0, link.nvlinks[1]):
+        return []
+    up, of = link.nvlinks
+    return [
+        Finding(
+            "link-nvlink-down",
+            "warning",
+            f"cuda:{link.index}: {up} of {of} NVLinks are up.",
+            "copies between GPUs are slower by that share.",
+            "nvidia-smi nvlink --status; look for Xid 74 in the kernel's log.",
+        )
+    ]
+
+
+def state(link: Link, rates: Mapping[str, float]) -> list[Finding]:
+    """What was seen of a link under load, in one line; `rates` by name, bytes a second."""
+    if not link.loaded or link.generation is None or link.width is None:
+        return []
+    parts = [f"cuda:{link.index}: PCIe gen {link.generation} x{link.width} under load"]
+    if link.max_generation is not None and link.max_width is not None:
+        parts[0] += f" (the card offers gen {link.max_generation} x{link.max_width})"
+    reachable = reachable_bytes_per_s(link.generation, link.width)
+    if rates and reachable:
+        said = ", ".join(f"{name} {rate / 1e9:.1f}" for name, rate in rates.items())
+        parts.append(f"{said} of {reachable / 1e9:.1f} GB/s that it can reach")
+    if link.replays is not None:
+        parts.append(f"{link.replays} packets sent again since the driver was loaded")
+    if link.nvlinks is not None:
+        parts.append(f"{link.nvlinks[0]} of {link.nvlinks[1]} NVLinks up")
+    if link.numa_node is not None:
+        parts.append(f"NUMA node {link.numa_node}")
+    return [Finding("link-state", "info", f"{'; '.join(parts)}.")]
+
+
 def outliers(rates: Mapping[int, float], names: Mapping[int, str]) -> list[Finding]:
     """Cards much slower than the median of identical ones; one card has nobody to differ from."""
     found = []
@@ -187,18 +226,14 @@ class Peer:
     reason: str = ""
 
 
-def peer_pairs(peers: Sequence[Peer], count: int) -> tuple[list[tuple[int, int]], str | None]:
-    """The ordered pairs that can copy directly, and a sentence if some or all cannot."""
-    if count < 2:
-        return [], "one GPU has no peer: copies between GPUs need two."
-    known = {(p.source, p.target): p for p in peers}
-    wanted = [(a, b) for a in range(count) for b in range(count) if a != b]
-    able = [pair for pair in wanted if pair in known and known[pair].offered]
-    refused = [known[pair] for pair in wanted if pair in known and not known[pair].offered]
-    if len(able) == len(wanted):
-        return able, None
-    reasons = "; ".join(dict.fromkeys(p.reason for p in refused if p.reason)) or "not told why"
-    return able, (
-        f"{len(wanted) - len(able)} of {len(wanted)} directions have no peer access "
-        f"({reasons}); they go through the host."
+def untold(peers: Sequence[Peer]) -> str | None:
+    """A sentence if some of the directions that were tried, or all, have no peer access."""
+    tried = {(p.source, p.target): p for p in peers}
+    refused = [p for p in tried.values() if not p.offered]
+    if not refused:
+        return None
+    reasons = " ".join(dict.fromkeys(p.reason for p in refused if p.reason)) or "Nobody tells why."
+    return (
+        f"{len(refused)} of {len(tried)} directions have no peer access; copies go through the "
+        f"host: {reasons}"
     )

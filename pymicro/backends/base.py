@@ -32,12 +32,14 @@ class Prepared:
     """A case ready to run: everything is compiled and loaded, `call` only launches.
 
     `notes` goes into the result: kernel names, library versions, flags that were set. `close`
-    undoes what preparing changed in the library.
+    undoes what preparing changed in the library. `output` reads the answer where it is not in the
+    case's output operand.
     """
 
     call: Call
     notes: Mapping[str, Any] = field(default_factory=dict)
     close: Call = lambda: None
+    output: Callable[[], Any] | None = None
 
 
 class Backend(Protocol):
@@ -115,7 +117,7 @@ def offered(
         said = without_folders(str(error)).strip().splitlines()
         return (), f"{backend.name} is broken here ({type(error).__name__}: {' '.join(said[:1])})."
     if reason is None and not variants:
-        reason = f"{backend.name} has no {benchmark} for this device."
+        reason = f"no {benchmark} for this device."
     return variants, reason
 
 

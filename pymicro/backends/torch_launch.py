@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from pymicro import calls
@@ -23,29 +27,40 @@ def bind(torch: Any, case: Case, a: Any, c: Any) -> Call:
         options = {"dtype": torch.uint8, "device": a.device}
         return calls.repeated(lambda: _allocated(torch, options), count)
     (number,) = calls.numbers(asked)
-    first = a[:1]
-
-    def add(x: Any) -> Any:
-        return torch.add(x, number, out=c)
-
-    function = {"module": _module, "compiled": _compiled}.get(case.variant, _plain)(torch, add)
-    return calls.repeated(function, count, first)
+    function = _MAKERS[case.variant](torch, number)
+    return calls.repeated(function, count, a[:1], c)
 
 
-def _plain(torch: Any, add: Any) -> Any:
+def _plain(torch: Any, number: int) -> Any:
+    def add(x: Any, out: Any) -> Any:
+        return torch.add(x, number, out=out)
+
     return add
 
 
-def _module(torch: Any, add: Any) -> Any:
+def _module(torch: Any, number: int) -> Any:
     class Add(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return add(x)
+        def forward(self, x: Any, out: Any) -> Any:
+            return torch.add(x, number, out=out)
 
     return Add()
 
 
-def _compiled(torch: Any, add: Any) -> Any:
-    return torch.compile(add)
+@cache
+def _compiled(torch: Any, number: int) -> Any:
+    """Made once, as a program would; in this process, since for one kernel a pool of compilers
+    takes longer to start than to do its work."""
+    with contextlib.suppress(ImportError, AttributeError):
+        config: Any = importlib.import_module("torch._inductor.config")
+        config.compile_threads = 1
+    return torch.compile(_plain(torch, number))
+
+
+_MAKERS: dict[str, Callable[[Any, int], Any]] = {
+    "op": _plain,
+    "module": _module,
+    "compiled": _compiled,
+}
 
 
 def _allocated(torch: Any, options: dict[str, Any]) -> None:

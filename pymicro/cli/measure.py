@@ -77,7 +77,7 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
             planned += run.cases(benchmark, session.bench, backends, (dtype,), points)
         if not planned:
             raise Unavailable("none of these backends does this on this device.")
-        budget_s = common.budget or run.BUDGET_S * run.problems(planned)
+        budget_s = common.budget or benchmark.budget_s * run.problems(planned)
         chosen = run.Options(common.fill, common.seed, common.sustained, budget_s, common.cache)
         if common.tune:
             _tune(benchmark, planned, common, session.bench)

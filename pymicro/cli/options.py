@@ -64,7 +64,7 @@ def common(benchmark: Benchmark) -> list[click.Option]:
             "--budget",
             type=_Seconds(),
             metavar="SECONDS",
-            help="for sampling, all cases together (8 a problem)",
+            help=f"for sampling, all cases together ({benchmark.budget_s:g} a problem)",
         ),
         _flag("--seed", default=0, type=click.IntRange(0), help="seed of the operands"),
         _flag(

@@ -53,7 +53,8 @@ class Session:
     def defaults(self, benchmark: Benchmark, dtype: str) -> Mapping[str, Any]:
         """Values for axes that the user left open."""
         peak = peaks.peak_ops_per_s(self._device.spec, DTYPES[dtype])
-        own = {"threads": usable_cores(), "sms": self.bench.place.sm_count}
+        own: dict[str, Any] = {"threads": usable_cores(), "sms": self.bench.place.sm_count}
+        own |= {"pair": self.bench.pairs(), "node": "near"}
         suited = benchmark.defaults(self._device.kind, peak)
         return own | dict(suited) | dict(benchmark.of_format(self._device.kind, dtype))
 

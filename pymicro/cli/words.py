@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,23 @@ from pymicro.errors import UsageError, unknown
 from pymicro.units import parse_bytes, parse_count, parse_list
 
 _MOST_POINTS = 10_000
+_PAIR = re.compile(r"\d+-\d+")
+
+
+def _pair(word: str) -> str:
+    if not _PAIR.fullmatch(word):
+        raise UsageError(f"'{word}' is no pair of GPUs; one is 0-1, from the first to the second.")
+    return word
+
+
+def _node(word: str) -> str | int:
+    if word == "near" or word.isdigit():
+        return word if word == "near" else int(word)
+    raise UsageError(f"'{word}' is no node of memory; near, or numbers as in numactl --hardware.")
+
+
 _PARSERS = {"count": parse_count, "bytes": parse_bytes}
+_WORDS = {"pair": _pair, "node": _node}
 
 
 def values(axis: Axis, word: str) -> tuple[Any, ...]:
@@ -24,6 +41,8 @@ def values(axis: Axis, word: str) -> tuple[Any, ...]:
     """
     if axis.kind == "choice":
         return _choices(axis, word)
+    if axis.kind in _WORDS:
+        return tuple(dict.fromkeys(map(_WORDS[axis.kind], word.split(","))))
     return parse_list(word, _PARSERS[axis.kind], name=f"--{axis.name}")
 
 
@@ -77,7 +96,8 @@ def points(
     for combination in itertools.product(*chosen):
         point = dict(combination)
         full = {a.name: point.get(a.name, point.get(a.default or "")) for a in axes}
-        found.append({k: v for k, v in full.items() if k not in sources and (k, v) not in usual})
+        used = {k: v for k, v in full.items() if k not in sources and (k, v) not in usual}
+        found.append(dict(benchmark.reduced(used)))
     return _unique(found)
 
 

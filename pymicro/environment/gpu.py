@@ -32,6 +32,26 @@ def _pcie_max(n: Any, h: Any) -> list[int]:
     return [generation, nvml.positive(n.nvmlDeviceGetMaxPcieLinkWidth(h))]
 
 
+def _card_generation(n: Any, h: Any) -> int:
+    """What the card itself can do; `pcie_max` is what it can do in this slot."""
+    return nvml.positive(n.nvmlDeviceGetGpuMaxPcieLinkGeneration(h))
+
+
+def _nvlinks(n: Any, h: Any) -> dict[str, int]:
+    """How many links are up, and how many answer at all.
+
+    Raises:
+        NVMLError: the card has none.
+    """
+    states = [n.nvmlDeviceGetNvLinkState(h, 0)]
+    for link in range(1, n.NVML_NVLINK_MAX_LINKS):
+        state, error = nvml.ask(partial(n.nvmlDeviceGetNvLinkState, h, link))
+        if error is not None:
+            break
+        states.append(state)
+    return {"up": sum(state == 1 for state in states), "of": len(states)}
+
+
 def _virtualization(n: Any, h: Any) -> str:
     mode = n.nvmlDeviceGetVirtualizationMode(h)
     return _VIRTUALIZATION.get(mode, f"mode {mode}")
@@ -60,6 +80,8 @@ _FACTS: dict[str, Callable[[Any, Any], Any]] = {
     "application_clock_hz": _clock("nvmlDeviceGetApplicationsClock"),
     "default_application_clock_hz": _clock("nvmlDeviceGetDefaultApplicationsClock"),
     "pcie_max": _pcie_max,
+    "pcie_card_generation": _card_generation,
+    "nvlinks": _nvlinks,
     "other_processes": other_processes,
 }
 

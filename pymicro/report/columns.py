@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pymicro import stats
+from pymicro.analysis.launches import is_noisy, spread_of
 from pymicro.analysis.verdict import Rate, Verdict, judge
 from pymicro.results import Result, summary
 from pymicro.units import binary_bytes, percent, si
@@ -14,6 +15,8 @@ from pymicro.units import binary_bytes, percent, si
 RATE_UNITS = {"flop_per_s": "FLOP/s", "ops_per_s": "OP/s", "bytes_per_s": "B/s"}
 
 
+# Copies up to here say what a copy costs, not how fast the link is.
+_LATENCY_BYTES = 4096
 # Fewer samples bound nothing: their interval would be a claim that nobody checked.
 _FEWEST_FOR_INTERVAL = 3
 
@@ -86,7 +89,7 @@ def _size(result: Result) -> str:
 # Parameters of memory benchmarks that tell rows apart, and their ordinary values.
 _SAID = (
     "unit", "op", "size", "level", "access", "where", "step", "pages",
-    "call", "side", "path", "host",
+    "call", "side", "path", "pair", "host", "node",
 )  # fmt: skip
 _UNSAID = (
     ("level", "memory"),
@@ -98,6 +101,8 @@ _UNSAID = (
 
 
 def _word(name: str, value: Any) -> str:
+    if name == "node":
+        return f"node {value}"
     return binary_bytes(value) if name == "size" else str(value)
 
 
@@ -117,6 +122,21 @@ def with_interval(result: Result, rate: Rate | None) -> str:
         return f"{si(rate.value, unit(result))} ({rate.samples} sample)"
     half = (rate.high - rate.low) / 2 / rate.value
     return f"{si(rate.value, unit(result))} ±{100 * half:.1f} %"
+
+
+def with_spread(row: Row) -> str:
+    """Seconds of what is latency more than rate, and how far its samples lie apart: `2.510 µs
+    ±1 %`; of a launch only the latter."""
+    result = row.result
+    if row.verdict is None:
+        return ""
+    if result.benchmark == "launch":
+        noisy = " noisy host" if is_noisy(result) else ""
+        return f"±{100 * spread_of(result):.1f} %{noisy}"
+    if result.benchmark != "transfer" or result.params["size"] > _LATENCY_BYTES:
+        return ""
+    seconds = stats.median(result.samples_s)
+    return f"{si(seconds, 's')} ±{100 * spread_of(result):.1f} %"
 
 
 def _rate(row: Row, *kinds: str) -> Rate | None:
@@ -162,6 +182,7 @@ COLUMNS = (
     Column("problem", lambda r: shape(r.result), is_number=False),
     Column("threads", _threads),
     Column("rate", lambda r: with_interval(r.result, _rate(r, "sustained", "steady"))),
+    Column("spread", with_spread),
     Column("burst", lambda r: with_interval(r.result, _rate(r, "burst"))),
     Column("of peak", lambda r: _percent(r.verdict.peak_fraction if r.verdict else None)),
     Column("at clock", lambda r: _percent(r.verdict.clock_peak_fraction if r.verdict else None)),

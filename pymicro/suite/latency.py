@@ -97,6 +97,7 @@ BENCHMARK = Benchmark(
     default_dtype="int32",
     rate="s_per_step",
     cache="hot",
+    draws_power=False,
     operands=_operands,
     work=_work,
     reference=_reference,

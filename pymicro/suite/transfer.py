@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pymicro.benchmark import Axis, Benchmark, Clock, Operand, Params, Work
 from pymicro.errors import UsageError, WrongResult
+from pymicro.paths import HOST_PATHS, PEER_PATHS, initiator, is_peer, stages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from pymicro.verify import Check
 
 _ITEM_BYTES = 4
+_TWO_WAYS = ("both", "h2d-busy", "d2h-busy")
+# How much a call puts into a queue, where it is more than one copy.
+_REQUESTS = dict.fromkeys((*_TWO_WAYS, "p2p-both"), 4)
 
 
 class _Copied:
@@ -35,15 +39,6 @@ class _Copied:
         return Check("every word", 0.0, 0.0)
 
 
-class _OnTheHost:
-    """Copies to the host are compared there, when they are prepared."""
-
-    def check(self, out: np.ndarray) -> Check:
-        from pymicro.verify import Check
-
-        return Check("every word, on the host", 0.0, 0.0)
-
-
 def _operands(dtype: str, p: Params) -> tuple[Operand, ...]:
     if p["size"] % _ITEM_BYTES:
         raise UsageError(f"--size {p['size']} is not a multiple of {_ITEM_BYTES} bytes.")
@@ -53,11 +48,11 @@ def _operands(dtype: str, p: Params) -> tuple[Operand, ...]:
 
 def _work(dtype: str, p: Params) -> Work:
     """Bytes that cross the link, in both directions together; inside a GPU read and written."""
-    return Work(bytes=p["size"] * (2 if p.get("path") in ("both", "d2d") else 1))
+    return Work(bytes=p["size"] * (2 if p.get("path") in ("both", "d2d", "p2p-both") else 1))
 
 
-def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> _Copied | _OnTheHost:
-    return _OnTheHost() if p["path"] == "d2h" else _Copied(inputs["a"])
+def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> _Copied:
+    return _Copied(inputs["a"])
 
 
 def _defaults(kind: str, peak_ops_per_s: float | None) -> dict[str, Any]:
@@ -66,32 +61,63 @@ def _defaults(kind: str, peak_ops_per_s: float | None) -> dict[str, Any]:
 
 
 def _applies(variant: str, p: Params) -> bool:
-    """SMs reach pinned memory only; inside a GPU the kind of the host's memory means nothing."""
-    path, host = p.get("path"), p.get("host")
-    if path == "d2d":
-        return host == "pinned"
-    if path == "both" and host == "pageable":
+    """SMs reach pinned memory only; what is pinned needs no stage, what goes through the host
+    between GPUs nothing else."""
+    path, is_pageable = p.get("path", ""), p.get("host") == "pageable"
+    if path == "d2d" or is_peer(path):
+        return (variant == "staged") == (path == "p2p-host")
+    if path in _TWO_WAYS and is_pageable:
         return False  # Each of the two would wait for the other.
-    return variant != "sm" or (host != "pageable" and path != "both")
+    return is_pageable if variant == "staged" else not (variant == "sm" and is_pageable)
+
+
+def _reduced(p: Params) -> Params:
+    """Inside a GPU and between two the host's memory means nothing; pairs only between two."""
+    path, unsaid = p.get("path", ""), set()
+    if is_peer(path) or path == "d2d":
+        unsaid |= {"host", "node"}
+    if not is_peer(path):
+        unsaid.add("pair")
+    if p.get("node") == "near":
+        unsaid.add("node")
+    return {name: value for name, value in p.items() if name not in unsaid}
 
 
 def _clock(p: Params) -> Clock:
-    """Copies of pageable memory hold the host until they are done: a gate would never open."""
+    """Copies of pageable memory hold the host until they are done: a gate would never open.
+    Copies between GPUs are in the queue of who starts them."""
+    path = p.get("path", "")
     if p.get("host") == "pageable":
         return Clock("host")
-    return Clock("device", 4 if p.get("path") == "both" else 1)
+    requests = _REQUESTS.get(path, 1)
+    if not is_peer(path):
+        return Clock("device", requests)
+    if path == "p2p-host":
+        requests = 6 * stages(p["size"])
+    return Clock("device", requests, initiator(path, p["pair"]))
 
 
 BENCHMARK = Benchmark(
     name="transfer",
-    summary="Copies between host and GPU: pinned or not, by copy engines or by the SMs.",
+    summary="Copies between host and GPU: pinned or not, by copy engines, SMs or host threads.",
     axes=(
+        Axis("size", "bytes", "of a copy: 1GiB, 4:4GiB:x4 (default: 4 KiB to 256 MiB)"),
         Axis(
             "path",
             "choice",
-            "host to device, device to host, both at once, inside the device",
-            default="h2d,d2h,both",
-            choices=("h2d", "d2h", "both", "d2d"),
+            "host to device, device to host, both at once; one way while the other is busy; inside "
+            "the device; from one GPU to another, started by the first, by the second, both ways "
+            "at once, through the host",
+            default="h2d,d2h,h2d-busy,d2h-busy",
+            choices=(*HOST_PATHS, "d2d", *PEER_PATHS),
+            only="cuda",
+        ),
+        Axis("pair", "pair", "GPUs of p2p paths, from-to: 0-1 (default: all pairs)", only="cuda"),
+        Axis(
+            "node",
+            "node",
+            "NUMA node of the host's memory: its number, or near (the GPU's)",
+            default="near",
             only="cuda",
         ),
         Axis(
@@ -103,12 +129,13 @@ BENCHMARK = Benchmark(
             choices=("pinned", "combined", "pageable", "registered"),
             only="cuda",
         ),
-        Axis("size", "bytes", "of a copy: 1GiB, 4:4GiB:x4 (default: 4 KiB to 256 MiB)"),
     ),
     dtypes=("int32",),
     default_dtype="int32",
     rate="bytes_per_s",
     cache="hot",
+    draws_power=False,
+    budget_s=0.25,
     operands=_operands,
     work=_work,
     reference=_reference,
@@ -117,7 +144,10 @@ BENCHMARK = Benchmark(
         "pymicro transfer",
         "pymicro transfer --host pinned,pageable --size 1GiB",
         "pymicro transfer --path h2d --size 4:4GiB:x4",
+        "pymicro transfer --path p2p,p2p-both --size 256MiB",
+        "pymicro transfer --host pinned --node 0,1 --size 256MiB",
     ),
     clock=_clock,
     applies=_applies,
+    reduced=_reduced,
 )

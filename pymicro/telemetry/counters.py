@@ -82,4 +82,5 @@ READERS: dict[str, Callable[[Any, Any], Any]] = {
     "limits": _limits,
     "temperature_c": _temperature,
     "pcie": _pcie,
+    "pcie_replays": lambda n, h: int(n.nvmlDeviceGetPcieReplayCounter(h)),
 }

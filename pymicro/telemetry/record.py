@@ -14,6 +14,7 @@ FIELDS = (
     "temperature_c",
     "limits",
     "pcie",
+    "pcie_replays",
 )
 # Limits that spoil a measurement. A power cap does not: it is a state of the card to report.
 SLOWDOWNS = frozenset({"thermal", "hw_slowdown", "power_brake"})
@@ -30,6 +31,7 @@ class Telemetry:
         temperature_c: the highest.
         limits: what held the clock down in any sample; empty if nothing did.
         pcie: highest link generation and width seen; an idle link reports less than it can.
+        pcie_replays: packets sent again since the driver was loaded, as last read.
         samples: how many readings fell into the window.
         duration_s: length of the window.
         whole_card: the device is a MIG partition, and power, energy and heat are its card's.
@@ -44,6 +46,7 @@ class Telemetry:
     temperature_c: float | None = None
     limits: tuple[str, ...] | None = None
     pcie: tuple[int, int] | None = None
+    pcie_replays: int | None = None
     samples: int = 0
     duration_s: float = 0.0
     whole_card: bool = False
@@ -99,6 +102,7 @@ def combined(parts: Sequence[Telemetry]) -> Telemetry:
         "temperature_c": highest("temperature_c"),
         "limits": tuple(limits) if seen("limits") else None,
         "pcie": highest("pcie"),
+        "pcie_replays": highest("pcie_replays"),
     }
     return Telemetry(
         **values,

@@ -211,6 +211,7 @@ def _reduce(
         "temperature_c": max(heat) if heat else None,
         "limits": tuple(n for _, n in LIMIT_BITS if n in seen) if column("limits") else None,
         "pcie": max(link) if link else None,
+        "pcie_replays": max(column("pcie_replays"), default=None),
     }
     missing = dict.fromkeys(values, f"too short: no sample fell into {end_s - start_s:.3g} s")
     if column("power_w"):

@@ -1,5 +1,7 @@
 """Launches a second and the smallest kernel that keeps a device busy: numbers in, numbers out."""
 
+from dataclasses import replace
+
 import pytest
 from fakes import H200, gemm_result
 
@@ -59,9 +61,9 @@ def test_what_is_no_launch_or_not_ok_feeds_nothing():
 def test_findings_on_a_gpu_say_how_much_work_a_launch_wants():
     (said,) = launches.findings([result(8e-6), result(2e-6, "device")])
     assert said.seen == (
-        "torch op args3: this host feeds 125,000 launches a second; back to back it starts one "
-        "every 2.00 µs; a kernel shorter than 8.00 µs, about 36.62 MiB at the data sheet's "
-        "bandwidth leaves the GPU idle."
+        "torch op: this host feeds 125,000 launches a second with 3 arguments; back to back it "
+        "starts one every 2.00 µs; a kernel shorter than 8.00 µs (of 36.62 MiB at the data "
+        "sheet's bandwidth) leaves the GPU idle."
     )
     assert "graph" in said.do
     (said,) = launches.findings([result(0.2e-6), result(2e-6, "device")])
@@ -76,8 +78,8 @@ def test_findings_without_a_known_bandwidth_guess_none():
 def test_findings_on_a_cpu_say_what_is_worth_a_call():
     (said,) = launches.findings([result(5e-6, kind="cpu")])
     assert said.seen == (
-        "torch op args3: 200,000 calls a second; work shorter than 45.0 µs loses more than a "
-        "tenth of its time to the call."
+        "torch op: 200,000 calls a second with 3 arguments; work shorter than 45.0 µs loses more "
+        "than a tenth of its time to the call."
     )
 
 
@@ -89,6 +91,33 @@ def test_a_noisy_host_is_said_with_its_spread(swing, noisy):
     if noisy:
         assert found[-1].severity == "warning"
         assert "±20 %" in found[-1].seen or "±17 %" in found[-1].seen
+
+
+def test_one_line_a_layer_names_all_numbers_of_arguments():
+    calls = {"args0": 4e-6, "args3": 5e-6, "args16": 8e-6}
+    (said,) = launches.findings([result(s, call=c, bus=None) for c, s in calls.items()])
+    assert said.seen == (
+        "torch op: this host feeds 250,000 / 200,000 / 125,000 launches a second with 0 / 3 / 16 "
+        "arguments; a kernel shorter than 4.00 µs / 5.00 µs / 8.00 µs leaves the GPU idle."
+    )
+
+
+def test_looks_that_differ_are_a_noisy_host_though_each_is_quiet():
+    quiet = result(details={"look_medians_s": [8.0e-4, 8.2e-4]})
+    noisy = result(details={"look_medians_s": [8.0e-4, 9.8e-4]})
+    assert [launches.is_noisy(r) for r in (quiet, noisy)] == [False, True]
+    assert launches.spread_of(noisy) == pytest.approx(0.1011, rel=1e-3)
+    assert not launches.is_noisy(replace(noisy, params={**noisy.params, "side": "device"}))
+
+
+def test_the_first_launch_of_each_layer_is_told_from_the_slowest_on():
+    results = [
+        result(details={"prepare_s": 0.001, "first_call_s": 0.0001}),
+        result(call="args0", details={"prepare_s": 0.5, "first_call_s": 0.25}),
+        result(variant="compiled", details={"prepare_s": 0.0, "first_call_s": 9.73}),
+    ]
+    (said,) = (f for f in launches.findings(results) if f.code == "launch-cold")
+    assert said.seen.endswith("loaded: torch compiled 9.73 s, torch op 750 ms.")
 
 
 def test_few_outliers_make_no_noisy_host():

@@ -63,6 +63,7 @@ def test_rates_against_the_link_as_it_is(rate, code):
 
 def test_replays_count_from_the_copies_on():
     assert link_health.replayed(link(replays=7), link(replays=7)) == []
+    assert link_health.replayed(link(), link(replays=7)) == []
     (found,) = link_health.replayed(link(replays=7), link(replays=9))
     assert "2 packets" in found.seen
 
@@ -99,30 +100,43 @@ def topology(count, offered):
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("kind", ["on", "off", "half"])
-def test_peers_of_a_topology(count, kind):
+def test_directions_without_access_are_counted_with_their_reason(count, kind):
     offered = {
         "on": lambda a, b: True,
         "off": lambda a, b: False,
         "half": lambda a, b: a // 2 == b // 2,  # Pairs under one switch.
     }[kind]
-    able, said = link_health.peer_pairs(topology(count, offered), count)
-    wanted = {
-        "on": count * (count - 1),
-        "off": 0,
-        "half": count if count > 1 else 0,
-    }[kind]
-    assert len(able) == len(set(able)) == wanted
-    assert all(a != b for a, b in able)
-    if count == 1:
-        assert said == "one GPU has no peer: copies between GPUs need two."
-    elif wanted == count * (count - 1):
+    said, every = link_health.untold(topology(count, offered)), count * (count - 1)
+    without = {"on": 0, "off": every, "half": every - count if count > 1 else 0}[kind]
+    if without == 0:
         assert said is None
     else:
-        assert f"{count * (count - 1) - wanted} of {count * (count - 1)} directions" in said
-        assert "chipset" in said
+        assert said.startswith(f"{without} of {every} directions have no peer access")
+        assert said.count("chipset") == 1
 
 
-def test_a_direction_that_nobody_told_of_is_not_offered():
-    able, said = link_health.peer_pairs([Peer(0, 1, True)], 2)
-    assert able == [(0, 1)]
-    assert "1 of 2 directions have no peer access (not told why)" in said
+def test_a_direction_that_was_tried_twice_counts_once():
+    assert link_health.untold([Peer(0, 1, False), Peer(0, 1, False)]) == (
+        "1 of 1 directions have no peer access; copies go through the host: Nobody tells why."
+    )
+
+
+@pytest.mark.parametrize(
+    ("nvlinks", "found"), [(None, False), ((18, 18), False), ((0, 18), False), ((17, 18), True)]
+)
+def test_nvlinks_that_are_partly_down(nvlinks, found):
+    assert [f.code for f in link_health.dark(link(nvlinks=nvlinks))] == (
+        ["link-nvlink-down"] if found else []
+    )
+
+
+def test_the_state_of_a_link_in_one_line():
+    full = link(replays=3, numa_node=1, nvlinks=(18, 18))
+    (said,) = link_health.state(full, {"h2d": 55.4e9, "d2h": 55.3e9})
+    assert said.seen == (
+        "cuda:0: PCIe gen 5 x16 under load (the card offers gen 5 x16); h2d 55.4, d2h 55.3 of "
+        "57.6 GB/s that it can reach; 3 packets sent again since the driver was loaded; 18 of 18 "
+        "NVLinks up; NUMA node 1."
+    )
+    assert link_health.state(link(loaded=False), {}) == []
+    assert link_health.state(link(None, None), {}) == []

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from pymicro.backends.cuda.near import cores, near
+from pymicro.backends.cuda.near import cores, near, node_of, on_node
+from pymicro.errors import Unavailable
 
 needs_affinity = pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity"), reason="the system keeps no thread on a core"
@@ -72,3 +73,34 @@ def test_a_machine_with_one_node_has_no_number(tmp_path):
     mine = ",".join(map(str, os.sched_getaffinity(0)))
     with near("0000:c1:00.0", device(tmp_path, mine, "-1\n")) as node:
         assert node is None
+
+
+def nodes(root, node, cpulist):
+    folder = root / f"node{node}"
+    folder.mkdir()
+    (folder / "cpulist").write_text(cpulist)
+    return root
+
+
+@needs_affinity
+def test_memory_on_a_node_that_is_asked_for(tmp_path):
+    before = os.sched_getaffinity(0)
+    one = min(before)
+    with on_node(3, nodes(tmp_path, 3, f"{one},4000\n")) as node:
+        assert node == 3
+        assert os.sched_getaffinity(0) == {one}
+    assert os.sched_getaffinity(0) == before
+
+
+@needs_affinity
+def test_a_node_that_is_not_there_or_not_ours(tmp_path):
+    root = nodes(tmp_path, 1, "4000-4001\n")
+    with pytest.raises(Unavailable, match="no node 7"), on_node(7, root):
+        pass
+    with pytest.raises(Unavailable, match="no core of node 1"), on_node(1, root):
+        pass
+
+
+def test_the_node_of_a_device(tmp_path):
+    assert node_of("0000:c1:00.0", device(tmp_path, "0", "1\n")) == 1
+    assert node_of("0000:ff:00.0", tmp_path) is None

@@ -1,14 +1,16 @@
 """Copies between host and device against a driver that copies inside the host's memory."""
 
 import ctypes
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import pymicro
 from pymicro import driver, pinned
 from pymicro.backends.base import Place
-from pymicro.backends.cuda import host_memory, transfer
+from pymicro.backends.cuda import copies, host_memory, transfer
 from pymicro.benchmark import Case
 from pymicro.errors import Unavailable, WrongResult
 from pymicro.suite import benchmark
@@ -16,6 +18,7 @@ from pymicro.suite import benchmark
 TRANSFER = benchmark("transfer")
 HOPPER = Place("cuda", 0, (9, 0), 132)
 SIZE = 4096
+OTHER, EVENT = 1001, 2001  # handles of a second stream and of events
 
 
 class FakeDriver:
@@ -30,6 +33,13 @@ class FakeDriver:
         self.asked.append((name, stream))
         ctypes.memmove(to, source, nbytes - (8 if self.spoils else 0))
         return (0,)
+
+    def staged(self, to, source, nbytes, to_device, context, stages, chunk_bytes):
+        assert (context, len(stages), chunk_bytes) == (77, 1, copies.STAGE_BYTES)
+        (first, one, second, two, stream) = stages[0]
+        assert second - first == chunk_bytes
+        assert {one, two, stream} == {EVENT, EVENT + 1, OTHER}
+        self._copy(f"staged {'h2d' if to_device else 'd2h'}", to, source, nbytes)
 
     def cuMemHostAlloc(self, nbytes, flags):
         if nbytes > self.most_pinned:
@@ -58,15 +68,15 @@ class FakeDriver:
 
     def cuStreamCreate(self, flags):
         assert flags == 1
-        self.held.add("other")
-        return 0, "other"
+        self.held.add(OTHER)
+        return 0, OTHER
 
     def cuStreamDestroy(self, stream):
         self.held.remove(stream)
         return (0,)
 
     def cuEventCreate(self, flags):
-        event = f"event {sum(str(h).startswith('event') for h in self.held)}"
+        event = EVENT + sum(h in (EVENT, EVENT + 1) for h in self.held)
         self.held.add(event)
         return 0, event
 
@@ -113,10 +123,14 @@ def use(monkeypatch):
     def use(**changes):
         fake = FakeDriver(**changes)
         monkeypatch.setattr(driver, "cuda", lambda: fake)
-        gpu = SimpleNamespace(pci_bus_id="ffff:01:00.0")
+        gpu = SimpleNamespace(pci_bus_id="ffff:01:00.0", context=77)
         monkeypatch.setattr(driver, "open_gpu", lambda index: gpu)
-        monkeypatch.setattr(transfer.driver.Kernel, "load", staticmethod(FakeKernel.load))
-        monkeypatch.setattr(transfer.compiler, "compile_cubin", lambda *wanted: b"")
+        monkeypatch.setattr(driver.Kernel, "load", staticmethod(FakeKernel.load))
+        monkeypatch.setattr(copies.compiler, "compile_cubin", lambda *wanted: b"")
+        monkeypatch.setattr(copies, "STAGE_THREADS", 1)
+        monkeypatch.setitem(
+            sys.modules, "pymicro._native", SimpleNamespace(staged_copy=fake.staged)
+        )
         monkeypatch.setattr(host_memory.pinned, "limits", lambda: pinned.Limits(None, 65536))
         return fake
 
@@ -134,44 +148,45 @@ def case(path, host="pinned", variant="engine", size=SIZE):
 
 POINTS = [
     (variant, path, host)
-    for variant in ("engine", "sm")
-    for path in ("h2d", "d2h", "both", "d2d")
+    for variant in ("engine", "sm", "staged")
+    for path in ("h2d", "d2h", "both", "h2d-busy", "d2h-busy", "d2d")
     for host in ("pinned", "combined", "pageable", "registered")
     if TRANSFER.applies(variant, {"path": path, "host": host})
+    and (path != "d2d" or host == "pinned")
 ]
 
 
 def test_what_a_copy_engine_and_the_sms_can_do():
-    assert len(POINTS) == 19
+    assert len(POINTS) == 36
     assert ("sm", "h2d", "pageable") not in POINTS
     assert ("engine", "both", "pageable") not in POINTS
+    assert {p[1:] for p in POINTS if p[0] == "staged"} == {("h2d", "pageable"), ("d2h", "pageable")}
+
+
+def arrived(made, own, path):
+    """What the reference checks after one call: on the device, or where the call says."""
+    made.call()
+    output = made.output() if made.output else own["c"].words
+    TRANSFER.reference("int32", {"path": path}, {"a": own["a"].words}).check(output)
 
 
 @pytest.mark.parametrize(("variant", "path", "host"), POINTS)
 def test_every_copy_arrives_and_leaves_nothing_behind(use, variant, path, host):
     fake, own = use(), arrays()
     made = transfer.prepare(case(path, host, variant), HOPPER, own)
-    made.call()
-    reference = TRANSFER.reference("int32", {"path": path}, {"a": own["a"].words})
-    reference.check(own["c"].words)
+    arrived(made, own, path)
     made.close()
     assert not fake.held
     if variant == "sm":
         assert BOUND[-1] == ((132, 1, 1), (512, 1, 1))
 
 
-@pytest.mark.parametrize(("variant", "path", "host"), [p for p in POINTS if p[0] == "engine"])
+@pytest.mark.parametrize(("variant", "path", "host"), [p for p in POINTS if p[0] != "sm"])
 def test_a_copy_that_falls_short_is_found_out(use, variant, path, host):
     fake, own = use(spoils=True), arrays()
-
-    def run():
-        made = transfer.prepare(case(path, host, variant), HOPPER, own)
-        made.call()
-        TRANSFER.reference("int32", {"path": path}, {"a": own["a"].words}).check(own["c"].words)
-
     with pytest.raises(WrongResult, match="2 of 1024 words"):
-        run()
-    if path in ("d2h", "both"):
+        arrived(transfer.prepare(case(path, host, variant), HOPPER, own), own, path)
+    if path in ("both", "h2d-busy", "d2h-busy"):
         assert not fake.held
 
 
@@ -197,24 +212,47 @@ def test_both_ways_begin_and_end_together(use):
     made = transfer.prepare(case("both"), HOPPER, own)
     fake.asked.clear()
     made.call()
-    begin, end = "event 0", "event 1"
     ours = ("stream", 0)
+    begins = [("cuEventRecord", EVENT, ours), ("cuStreamWaitEvent", OTHER, EVENT, 0)]
     assert fake.asked == [
-        ("cuEventRecord", begin, ours),
-        ("cuStreamWaitEvent", "other", begin, 0),
+        *begins,
         ("cuMemcpyHtoDAsync", ours),
-        ("cuMemcpyDtoHAsync", "other"),
-        ("cuEventRecord", end, "other"),
-        ("cuStreamWaitEvent", ours, end, 0),
+        ("cuMemcpyDtoHAsync", OTHER),
+        ("cuEventRecord", EVENT + 1, OTHER),
+        ("cuStreamWaitEvent", ours, EVENT + 1, 0),
     ]
     assert TRANSFER.clock({"host": "pinned", "path": "both"}).requests == 4
+
+
+@pytest.mark.parametrize(("path", "way"), [("h2d-busy", "HtoD"), ("d2h-busy", "DtoH")])
+def test_a_busy_link_is_busy_until_the_measured_copy_ends(use, path, way):
+    fake, own = use(), arrays()
+    made = transfer.prepare(case(path), HOPPER, own)
+    fake.asked.clear()
+    made.call()
+    copied = [(name, stream) for name, stream, *_ in fake.asked if name.startswith("cuMemcpy")]
+    against = "DtoH" if way == "HtoD" else "HtoD"
+    theirs = (f"cuMemcpy{against}Async", OTHER)
+    assert copied == [theirs, (f"cuMemcpy{way}Async", ("stream", 0)), theirs]
+    # Nobody waits for the traffic against it.
+    assert [name for name, *_ in fake.asked].count("cuStreamWaitEvent") == 1
+
+
+def test_a_staged_copy_without_the_compiled_module_is_a_skip(use, monkeypatch):
+    fake = use()
+    monkeypatch.setitem(sys.modules, "pymicro._native", None)
+    monkeypatch.delattr(pymicro, "_native", raising=False)
+    with pytest.raises(Unavailable, match="not built"):
+        transfer.prepare(case("h2d", "pageable", "staged"), HOPPER, arrays())
+    assert not fake.held
 
 
 @pytest.mark.parametrize("host", ["pinned", "combined", "registered"])
 def test_memory_that_cannot_be_pinned_is_a_skip_with_the_size_that_can(use, host):
     fake = use(most_pinned=8192)
-    with pytest.raises(Unavailable, match=r"64 KiB cannot be pinned, 8 KiB can.*--size 8192"):
+    with pytest.raises(Unavailable, match=r"64 KiB cannot be pinned, 8 KiB can") as refusal:
         transfer.prepare(case("h2d", host, size=65536), HOPPER, arrays(65536))
+    assert refusal.value.instead == {"size": 8192}
     assert not fake.held
 
 
@@ -230,7 +268,9 @@ def test_sms_copy_whole_packs(use):
         transfer.prepare(case("h2d", variant="sm", size=20), HOPPER, arrays(20))
 
 
-@pytest.mark.parametrize(("path", "factor"), [("h2d", 1), ("d2h", 1), ("both", 2), ("d2d", 2)])
+@pytest.mark.parametrize(
+    ("path", "factor"), [("h2d", 1), ("d2h", 1), ("both", 2), ("d2d", 2), ("h2d-busy", 1)]
+)
 def test_bytes_that_are_counted(path, factor):
     assert TRANSFER.work("int32", {"path": path, "size": 100}).bytes == 100 * factor
 

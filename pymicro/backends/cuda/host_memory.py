@@ -20,7 +20,7 @@ class HostMemory:
         """Allocate.
 
         Raises:
-            Unavailable: the system does not pin so much; the message has the size that it does.
+            Unavailable: the system does not pin so much; the size that it does pin comes along.
         """
         import numpy as np
 
@@ -34,7 +34,7 @@ class HostMemory:
         self.address, self._free, self.words = memory
         if said is not None:
             self.free()
-            raise Unavailable(f"{said} Try --size {size}.")
+            raise Unavailable(said, instead={"size": size})
         self.device = int(driver.check(driver.cuda().cuMemHostGetDevicePointer(self.address, 0)))
 
     def free(self) -> None:

@@ -8,7 +8,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from pymicro.errors import Unavailable
+
 _DEVICES = Path("/sys/bus/pci/devices")
+_NODES = Path("/sys/devices/system/node")
 
 
 @contextlib.contextmanager
@@ -18,20 +21,47 @@ def near(bus_id: str, devices: Path = _DEVICES) -> Iterator[int | None]:
     Where the system does not tell, or allows none of those cores, the thread stays where it may
     run and the node is None.
     """
-    folder = devices / _name(bus_id)
-    node, wanted = _node(folder), cores(_text(folder / "local_cpulist"))
+    wanted = cores(_text(devices / _name(bus_id) / "local_cpulist"))
+    with _kept_on(wanted) as is_kept:
+        yield node_of(bus_id, devices) if is_kept else None
+
+
+@contextlib.contextmanager
+def on_node(node: int, nodes: Path = _NODES) -> Iterator[int]:
+    """Keep this thread on a node's cores meanwhile, so that memory comes to lie there.
+
+    Raises:
+        Unavailable: there is no such node, or this process may use none of its cores.
+    """
+    wanted = cores(_text(nodes / f"node{node}" / "cpulist"))
+    if not wanted:
+        raise Unavailable(f"this machine has no node {node} with cores.")
+    with _kept_on(wanted) as is_kept:
+        if not is_kept:
+            raise Unavailable(f"this process may use no core of node {node}.")
+        yield node
+
+
+@contextlib.contextmanager
+def _kept_on(wanted: set[int]) -> Iterator[bool]:
+    """Whether this thread is kept on some of the cores meanwhile."""
     if not hasattr(os, "sched_setaffinity"):
-        yield None
+        yield False
         return
     before = os.sched_getaffinity(0)
     if not wanted & before:
-        yield None
+        yield False
         return
     os.sched_setaffinity(0, wanted & before)
     try:
-        yield node
+        yield True
     finally:
         os.sched_setaffinity(0, before)
+
+
+def node_of(bus_id: str, devices: Path = _DEVICES) -> int | None:
+    """The NUMA node that a device hangs on; None where there is but one or nobody tells."""
+    return _node(devices / _name(bus_id))
 
 
 def cores(text: str) -> set[int]:

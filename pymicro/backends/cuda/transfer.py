@@ -1,138 +1,164 @@
-"""Copies between host and device: by the copy engines or by a kernel, one way or both at once."""
+"""Copies between host and device: by the copy engines, by a kernel or staged, one way, both at
+once, or one way while the other is busy."""
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from pymicro import compiler, driver
+from pymicro import driver, paths
 from pymicro.backends.base import Call, Place, Prepared
+from pymicro.backends.cuda import copies, peers
+from pymicro.backends.cuda.copies import Copy
 from pymicro.backends.cuda.host_memory import HostMemory
-from pymicro.backends.cuda.near import near
+from pymicro.backends.cuda.near import near, node_of, on_node
 from pymicro.benchmark import Case
-from pymicro.errors import Unavailable, WrongResult
+from pymicro.errors import WrongResult
 
-_THREADS, _PACK_BYTES = 512, 16
-_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: the legacy stream does not wait for it
+# Path -> the way that is measured and the one that goes on meanwhile.
+_TWO_WAYS = {"both": ("h2d", "d2h"), "h2d-busy": ("h2d", "d2h"), "d2h-busy": ("d2h", "h2d")}
 
 
 def variants(dtype: str, place: Place) -> tuple[str, ...]:
-    return ("engine", "sm")
+    return ("engine", "sm", "staged")
 
 
 def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
-    """Memory of the host, filled, and the copy; what goes to the host is compared here.
+    """Memory of the host, filled, and the copy; what two ways bring to the host is compared here.
 
     Raises:
         Unavailable: so much cannot be pinned, or the size is none for the SMs.
         WrongResult: what arrived at the host differs.
     """
-    path, size = case.params["path"], case.params["size"]
-    notes: dict[str, Any] = {"ran_on": [], "host_memory": case.params["host"]}
-    a, c = arrays["a"], arrays["c"]
-    copy = _sm(place, size) if case.variant == "sm" else _engine(place, case, size)
-    if path == "d2d":
-        return Prepared(copy("d2d", c.ptr, a.ptr), notes)
-    hosts: list[HostMemory] = []
+    path = case.params["path"]
+    if paths.is_peer(path):
+        return peers.prepare(case, place, arrays)
+    notes: dict[str, Any] = {"ran_on": [], "device_index": place.index}
     closing: list[Call] = []
     try:
-        with near(driver.open_gpu(place.index).pci_bus_id) as node:
-            for _ in range(2 if path == "both" else 1):
-                hosts.append(HostMemory(case.params["host"], size))
-                closing.append(hosts[-1].free)
-            notes["host_numa_node"] = node
-        if path == "both":
-            call, close = _both(place, copy, hosts, a.ptr, c.ptr)
-            closing.insert(0, close)
-        else:
-            there = hosts[0].device if case.variant == "sm" else hosts[0].address
-            ends = (c.ptr, there) if path == "h2d" else (there, a.ptr)
-            call = copy(path, *ends)
-        words = a.download()
-        hosts[0].words[:] = words
-        if path != "h2d":
-            _compare(call, hosts[-1], words)
+        if path == "d2d":
+            copy = _copy(case, place, closing)
+            return Prepared(copy("d2d", arrays["c"].ptr, arrays["a"].ptr), notes)
+        bus_id, wanted = driver.open_gpu(place.index).pci_bus_id, case.params.get("node", "near")
+        with near(bus_id) if wanted == "near" else on_node(wanted) as node:
+            hosts = _hosts(case, closing)
+            copy = _copy(case, place, closing)
+            call = _call(case, place, copy, hosts, arrays, closing)
+            _filled(case, call, hosts, arrays["a"].download())
+        notes |= {"host_memory": case.params["host"], "host_numa_node": node}
+        notes["gpu_numa_node"] = node_of(bus_id)
     except BaseException:
         _all(closing)
         raise
-    return Prepared(call, notes, lambda: _all(closing))
+    output = (lambda: hosts[0].words) if path in ("d2h", "d2h-busy") else None
+    return Prepared(call, notes, lambda: _all(closing), output)
 
 
 def _all(closing: list[Call]) -> None:
-    for close in closing:
+    for close in reversed(closing):
         close()
 
 
-def _compare(call: Call, host: HostMemory, words: Any) -> None:
-    """One copy onto memory that holds something else."""
-    host.words[:] = ~words
-    call()
-    driver.check(driver.cuda().cuCtxSynchronize())
-    wrong = int((host.words != words).sum())
-    if wrong:
-        raise WrongResult(f"wrong result: {wrong} of {words.size} words differ on the host.")
+def _hosts(case: Case, closing: list[Call]) -> list[HostMemory]:
+    """One place for each way."""
+    hosts = []
+    for _ in range(2 if case.params["path"] in _TWO_WAYS else 1):
+        hosts.append(HostMemory(case.params["host"], case.params["size"]))
+        closing.append(hosts[-1].free)
+    return hosts
 
 
-Copy = Callable[..., Call]
+def _copy(case: Case, place: Place, closing: list[Call]) -> Copy:
+    size = case.params["size"]
+    if case.variant == "sm":
+        return copies.sm(place, size)
+    if case.variant == "engine":
+        return copies.engine(place, size, case.params.get("host") != "pageable")
+    threads, context = copies.STAGE_THREADS, driver.open_gpu(place.index).context
+    staging = copies.Staging(context, size, threads, copies.STAGE_BYTES)
+    closing.append(staging.close)
+    return staging.copy
 
 
-def _engine(place: Place, case: Case, size: int) -> Copy:
-    """The driver's copies: queued, or for pageable memory those that return when done."""
-    cuda, queued = driver.cuda(), case.params["host"] != "pageable"
-    names = {"h2d": "cuMemcpyHtoD", "d2h": "cuMemcpyDtoH", "d2d": "cuMemcpyDtoD"}
+def _call(
+    case: Case,
+    place: Place,
+    copy: Copy,
+    hosts: list[HostMemory],
+    arrays: Mapping[str, Any],
+    closing: list[Call],
+) -> Call:
+    def there(host: HostMemory) -> int:
+        return host.device if case.variant == "sm" else host.address
 
-    def copy(path: str, to: int, source: int, stream: Any = None) -> Call:
-        if not queued:
-            function = getattr(cuda, names[path])
-            return lambda: driver.check(function(to, source, size))
-        function = getattr(cuda, f"{names[path]}Async")
-        on = cuda.CUstream(place.stream) if stream is None else stream
-        return lambda: driver.check(function(to, source, size, on))
+    def one_way(way: str, host: HostMemory, stream: Any = None) -> Call:
+        ends = {"h2d": (arrays["c"].ptr, there(host)), "d2h": (there(host), arrays["a"].ptr)}
+        return copy(way, *ends[way], stream)
 
-    return copy
-
-
-def _sm(place: Place, size: int) -> Copy:
-    if size % _PACK_BYTES:
-        raise Unavailable(f"the SMs copy multiples of {_PACK_BYTES} bytes.")
-    assert place.capability is not None
-    major, minor = place.capability
-    kernel = driver.Kernel.load(
-        compiler.compile_cubin("transfer/copy.cu", f"sm_{major}{minor}"), "copy"
-    )
-
-    def copy(path: str, to: int, source: int) -> Call:
-        values = (to, source, size // _PACK_BYTES)
-        given = [kind(v) for kind, v in zip(_TYPES, values, strict=True)]
-        return kernel.bind((place.sm_count, 1, 1), (_THREADS, 1, 1), given, place.stream)
-
-    return copy
+    path = case.params["path"]
+    if path not in _TWO_WAYS:
+        return one_way(path, hosts[0])
+    other = driver.check(driver.cuda().cuStreamCreate(copies.NON_BLOCKING))
+    closing.append(lambda: driver.check(driver.cuda().cuStreamDestroy(other)))
+    measured, against = _TWO_WAYS[path]
+    first, second = one_way(measured, hosts[0]), one_way(against, hosts[1], other)
+    begin, end = (driver.check(driver.cuda().cuEventCreate(copies.NO_TIME)) for _ in range(2))
+    closing += [partial(copies.destroy, event) for event in (begin, end)]
+    return together(place, first, second, other, (begin, end), is_joint=path == "both")
 
 
-_TYPES = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64)
+def together(
+    place: Place, first: Call, second: Call, other: Any, events: tuple[Any, Any], is_joint: bool
+) -> Call:
+    """`first` on the measured stream and `second` on another, which starts with it; the events
+    belong to the one and the other.
 
-
-def _both(place: Place, copy: Copy, hosts: list[HostMemory], a: int, c: int) -> tuple[Call, Call]:
-    """Host to device on the measured stream, device to host on another that starts and ends with
-    it; the time is that of the slower."""
+    Joint, the time is that of the slower. Else `second` runs twice, so that there is traffic
+    against the measured copies until the last of them ends, and nobody waits for it.
+    """
     cuda, check = driver.cuda(), driver.check
-    ours, other = cuda.CUstream(place.stream), check(cuda.cuStreamCreate(_NON_BLOCKING))
-    begin, end = (check(cuda.cuEventCreate(2)) for _ in range(2))  # 2: without a time
-    down = copy("h2d", c, hosts[0].address)
-    up = copy("d2h", hosts[1].address, a, other)
+    ours = cuda.CUstream(place.stream)
+    begin, end = events
 
-    def call() -> None:
+    def start() -> None:
         check(cuda.cuEventRecord(begin, ours))
         check(cuda.cuStreamWaitEvent(other, begin, 0))
-        down()
-        up()
+
+    def joint() -> None:
+        start()
+        first()
+        second()
         check(cuda.cuEventRecord(end, other))
         check(cuda.cuStreamWaitEvent(ours, end, 0))
 
-    def close() -> None:
-        for event in (begin, end):
-            check(cuda.cuEventDestroy(event))
-        check(cuda.cuStreamDestroy(other))
+    def busy() -> None:
+        start()
+        second()
+        first()
+        second()
 
-    return call, close
+    return joint if is_joint else busy
+
+
+def _filled(case: Case, call: Call, hosts: list[HostMemory], words: Any) -> None:
+    """Fill the host's memory; copy once onto memory that holds something else, and compare.
+
+    Raises:
+        WrongResult: what came to the host is not what was sent.
+    """
+    path = case.params["path"]
+    ways = _TWO_WAYS.get(path, (path,))
+    came = []
+    for way, host in zip(ways, hosts, strict=True):
+        host.words[:] = words if way == "h2d" else ~words
+        came += [host] if way == "d2h" and path in _TWO_WAYS else []
+    if not came:
+        return
+    call()
+    driver.check(driver.cuda().cuCtxSynchronize())
+    for host in came:
+        wrong = int((host.words != words).sum())
+        host.words[:] = ~words
+        if wrong:
+            raise WrongResult(f"wrong result: {wrong} of {words.size} words differ on the host.")
