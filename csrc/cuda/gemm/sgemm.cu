@@ -64,11 +64,11 @@ extern "C" __global__ void __launch_bounds__(math_threads, 1)
   const int row0 = warp / 4 * 64 + lane / 8 * 4, column0 = warp % 4 * 64 + lane % 8 * 4;
 
   float sum[16][8] = {};
-  const RowCopier<tile_m, math_threads, parts> copier_a(a, ring, m0, m, k, threadIdx.x);
+  const RowCopier<tile_m, math_threads, parts> copier_a(a, ring, m0, m, k, k, threadIdx.x);
 #if LAYOUT_NN
   const LineCopier<math_threads, parts> copier_b(b, ring + tile_m * 4, n0, n, k, threadIdx.x);
 #else
-  const RowCopier<tile_n, math_threads, parts> copier_b(b, ring + tile_m * 4, n0, n, k, threadIdx.x);
+  const RowCopier<tile_n, math_threads, parts> copier_b(b, ring + tile_m * 4, n0, n, k, k, threadIdx.x);
 #endif
   const u32 read_a = ring + row0 * 4, read_b = ring + (tile_m + column0) * 4;
   if (m0 + tile_m <= m && n0 + tile_n <= n && k % STAGE_K == 0)

@@ -85,9 +85,11 @@ struct RowCopier {
   i64 step;  // numbers from one row to the next that this thread copies
   int first_row, row, rows, k;
 
-  DEVICE RowCopier(const float* operand, u32 ring, int first, int rows_, int k_, int thread) {
+  // `length`: how much of the rows, each of k_ numbers, is multiplied.
+  DEVICE RowCopier(const float* operand, u32 ring, int first, int rows_, int k_, int length,
+                   int thread) {
     const int copy_k = thread % 8, copy_row = thread / 8;
-    first_row = row = first + copy_row, rows = rows_, k = k_ - copy_k;
+    first_row = row = first + copy_row, rows = rows_, k = length - copy_k;
     step = i64(k_) * at_once;
     source = operand + i64(row) * k_ + copy_k;
     shared = ring + copy_k * line_bytes + copy_row * 4;

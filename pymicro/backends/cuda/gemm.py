@@ -112,7 +112,9 @@ def bind(
     (a, b, c), (m, n, k) = pointers, sizes
     if row in gemm_sm90.ROWS:
         return gemm_sm90.bind(row, kernel, a, b, c, m, n, k, place.stream, place.sm_count, batch)
-    return gemm_portable.bind(row, kernel, a, b, c, m, n, k, layout, place.stream, batch)
+    return gemm_portable.bind(
+        row, kernel, a, b, c, m, n, k, layout, place.stream, batch, place.sm_count
+    )
 
 
 def refusal(row: GemmKernel, sizes: tuple[int, ...], layout: str, batch: int = 1) -> str | None:
@@ -148,6 +150,7 @@ def choose(case: Case, place: Place) -> GemmKernel:
             place.capability,
             None if path == "auto" else path,
             p.get("batch", 1),
+            place.sm_count,
         )
     except UsageError as error:
         raise Unavailable(str(error)) from error

@@ -27,6 +27,7 @@ class GemmKernel:
         first, last: compute capabilities it runs on, both included; last None is open.
         abi: `pointer` kernels take (A, B, C, m, n, k); `tma` kernels take tensor maps.
         layouts: layouts of B it reads, `nt` (n×k) or `nn` (k×n).
+        cut_k: blocks share a tile, each with a part of k, and need a place to leave their sums.
         batched: it computes several products of one shape, one behind the other in memory.
         overlap: it may be launched while the kernel before still ends; it waits for that itself.
         alignment: each row of A, B and C must be a multiple of this many bytes.
@@ -48,6 +49,7 @@ class GemmKernel:
     abi: Literal["pointer", "tma"] = "pointer"
     layouts: tuple[str, ...] = ("nt",)
     alignment: int = 1
+    cut_k: bool = False
     batched: bool = False
     overlap: bool = False
 

@@ -8,8 +8,10 @@ where rows are not aligned or an older path is asked for. A kernel computes C[m,
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 
+from pymicro.backends.cuda import gemm_cut
 from pymicro.backends.cuda.gemm_kernel import Capability, GemmKernel
 from pymicro.backends.cuda.gemm_portable_rows import ROWS
 from pymicro.backends.cuda.tensor_maps import tensor_map
@@ -35,6 +37,7 @@ def choose(
     capability: Capability,
     path: str | None = None,
     batch: int = 1,
+    sm_count: int = 132,
 ) -> GemmKernel:
     """The row for a problem: the largest tile that still gives the chip enough blocks, of those
     the widest copies that the rows' alignment allows, of those the newest path.
@@ -68,6 +71,10 @@ def choose(
     if thin:
         return min(thin, key=lambda row: (row.tile[0], PATHS.index(row.path)))
     able = [row for row in able if not is_skinny(row)] or able
+    cut = [row for row in able if row.cut_k and gemm_cut.fills(row, m, n, k, sm_count)]
+    if cut:
+        return cut[0]
+    able = [row for row in able if not row.cut_k] or able
 
     def preference(row: GemmKernel) -> tuple[bool, int, int, int, int]:
         area = row.tile[0] * row.tile[1]
@@ -122,6 +129,7 @@ def bind(
     layout: str,
     stream: int,
     batch: int = 1,
+    sm_count: int = 132,
 ) -> Callable[[], None]:
     """A call that multiplies these operands on `stream`; pointers are device addresses.
 
@@ -138,14 +146,18 @@ def bind(
         raise UsageError(reason)
     if m == 0 or n == 0:
         return lambda: None
-    sizes = [ctypes.c_int(size) for size in (m, n, k)]
+    sizes: list[Argument] = [ctypes.c_int(size) for size in (m, n, k)]
     operands: list[Argument] = [ctypes.c_uint64(pointer) for pointer in (a_ptr, b_ptr, c_ptr)]
     if row.abi == "tma":
         # Boxes of 128 rows of A, and of half the columns of a tile (or its k) of B.
         b_rows, b_columns, b_box = (n, k, 64) if layout == "nt" else (k, n, 16)
         operands[0] = tensor_map(row.dtype, a_ptr, m, k, (128, 16), promotion_bytes=256)
         operands[1] = tensor_map(row.dtype, b_ptr, b_rows, b_columns, (b_box, 16), 256)
-    return loaded.bind(
+    space = None
+    if row.cut_k:
+        batch, space, own = gemm_cut.space(row, m, n, k, sm_count)
+        sizes += own
+    call = loaded.bind(
         (blocks(row, m, n), batch, 1),
         (row.threads, 1, 1),
         [*operands, *sizes],
@@ -154,3 +166,6 @@ def bind(
         row.cluster,
         row.overlap,
     )
+    if space is not None:
+        weakref.finalize(call, space.free)
+    return call

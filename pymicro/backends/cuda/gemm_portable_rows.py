@@ -198,6 +198,7 @@ def _dense(
         abi="tma" if uses_tma else "pointer",
         layouts=(layout,),
         alignment=alignment,
+        cut_k="CUT_K" in own,
     )
 
 
@@ -207,6 +208,11 @@ def _fp32() -> Iterator[GemmKernel]:
         yield _dense(
             "sgemm_split", "fp32", layout, (128, 256, 32), first=(9, 0), alignment=alignment,
             STAGE_K=32, STAGES=4, PART_K=8, shared_bytes=4 * (32 * 388 * 4 + 16),
+        )  # fmt: skip
+        yield _dense(
+            "sgemm_split", "fp32", layout, (128, 256, 32), first=(9, 0), alignment=alignment,
+            variant="cut", STAGE_K=32, STAGES=4, PART_K=8, CUT_K=1,
+            shared_bytes=4 * (32 * 388 * 4 + 16),
         )  # fmt: skip
         yield _dense(
             "sgemm", "fp32", layout, (128, 256, 32), first=(8, 0), alignment=alignment,
