@@ -16,7 +16,7 @@ from pymicro.units import percent, si
 
 _TITLES = ("part", "a step", "of it", "number", "mostly")
 _KERNEL_TITLES = ("kernels", "matrix units", "written for", "a step", "number", "median",
-                  "longest in", "from")  # fmt: skip
+                  "rate", "of peak", "longest in", "from")  # fmt: skip
 _WORDS = {
     "host": "host launches too slowly",
     "synchronisation": "after the host waited",
@@ -58,9 +58,23 @@ def show(profile: Profile, terminal: Terminal | None = None) -> None:
     terminal.table(_TITLES, list(part_rows(split)), numbers={1, 2, 3})
     rows = list(kernel_rows(split))
     if rows:
-        terminal.table(_KERNEL_TITLES, rows, numbers={3, 4, 5})
+        terminal.table(*_used(_KERNEL_TITLES, rows), numbers=_numbers(rows))
     if len(profile.ranks) > 1:
         terminal.table(_RANK_TITLES, list(rank_rows(profile)), numbers={1, 2, 3, 4})
+
+
+def _used(
+    titles: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """The columns that have a value in some row."""
+    keep = [i for i in range(len(titles)) if any(row[i] for row in rows)]
+    return [titles[i] for i in keep], [[row[i] for i in keep] for row in rows]
+
+
+def _numbers(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Indices of the numeric ones among the used columns of kernels."""
+    keep = [i for i in range(len(_KERNEL_TITLES)) if any(row[i] for row in rows)]
+    return {place for place, i in enumerate(keep) if 3 <= i <= 7}
 
 
 def _heading(profile: Profile) -> str:
@@ -108,9 +122,11 @@ def kernel_rows(split: Split) -> Iterator[list[str]]:
     for row in split.kernels[:_MOST_KERNEL_ROWS]:
         operator = f"{row.operator} ({row.shapes})" if row.shapes else row.operator
         yield [
-            row.kind.group, _UNITS[row.kind.on_tensor_cores], row.kind.generation,
-            _time(row.s / n), f"{row.count / n:,.4g}", si(row.median_s, "s", 3), row.name,
-            operator,
+            f"{row.kind.group} {row.dtype}".strip(), _UNITS[row.kind.on_tensor_cores],
+            row.kind.generation,
+            _time(row.s / n), f"{row.count / n:,.4g}", si(row.median_s, "s", 3),
+            si(row.flop / row.total_s, "FLOP/s", 3) if row.flop and row.total_s else "",
+            percent(row.peak_fraction) if row.peak_fraction else "", row.name, operator,
         ]  # fmt: skip
 
 

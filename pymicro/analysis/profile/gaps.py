@@ -36,12 +36,18 @@ _CODES = {
 
 @dataclass(frozen=True)
 class Gap:
-    """The device idle from one moment to another, until an operation launched by `launch`."""
+    """The device idle from one moment to another, until an operation launched by `launch`.
+
+    Attributes:
+        launch: None where the file does not say, or where nothing follows (`is_last`).
+        in_graph: the operation belongs to a CUDA graph.
+    """
 
     start_s: float
     end_s: float
     launch: Launch | None
     in_graph: bool = False
+    is_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,11 +75,11 @@ class Owners:
 
     def pieces(self, gap: Gap) -> Iterator[Piece]:
         """The pieces of a gap, in order; together they are the gap."""
+        if gap.is_last:
+            yield from self._of_host(gap.start_s, gap.end_s, self._step_thread, 0.0)
+            return
         if gap.launch is None:
-            if gap.in_graph:
-                yield Piece(gap.start_s, gap.end_s - gap.start_s, "unexplained", "launch unknown")
-            else:
-                yield from self._of_host(gap.start_s, gap.end_s, self._step_thread, 0.0)
+            yield Piece(gap.start_s, gap.end_s - gap.start_s, "unexplained", "launch unknown")
             return
         shift = self._latency_s
         low, high = gap.start_s - shift, gap.end_s - shift

@@ -44,6 +44,7 @@ class Launch:
     Attributes:
         operator, outermost: numbers of the names of the operators around it, -1 for none.
         in_optimizer: below an optimiser's step.
+        product: the row of the product around it on its thread, -1 for none.
         call: number of the call's name.
     """
 
@@ -53,6 +54,7 @@ class Launch:
     operator: int
     outermost: int
     in_optimizer: bool
+    product: int
     call: int
 
 
@@ -115,6 +117,7 @@ class _Open:
     outermost: int
     in_optimizer: bool
     asked: str
+    product: int = -1
     frame: str = ""
 
 
@@ -171,6 +174,7 @@ class _Flattening:
             name if is_operator and above.outermost < 0 else above.outermost,
             above.in_optimizer or self._names[name].startswith(names.OPTIMIZER),
             asked,
+            row if host.product[row] >= 0 else above.product,
             above.frame,
         )
         if kind == CALL:
@@ -201,7 +205,7 @@ class _Flattening:
         if correlation in self._wanted and correlation not in self._found.launches:
             self._found.launches[correlation] = Launch(
                 self._thread, start_s, end_s, above.operator, above.outermost, above.in_optimizer,
-                name,
+                above.product, name,
             )  # fmt: skip
         if opened.state in (State.SYNCHRONISE, State.COPY):
             asked = above.asked

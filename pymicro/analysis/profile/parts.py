@@ -63,6 +63,9 @@ class KernelRow:
     Attributes:
         s: time that is theirs alone; `total_s` counts what ran beside others too.
         name, operator: the one that takes most, and the operator that launched it.
+        dtype: of products, the format if shapes were recorded and it is known.
+        flop: of products, operations, as far as shapes tell; 0 where they do not.
+        peak_fraction: their rate over the data sheet's in the format, where both are known.
     """
 
     kind: Kind
@@ -73,6 +76,9 @@ class KernelRow:
     name: str
     operator: str
     shapes: str
+    dtype: str = ""
+    flop: int = 0
+    peak_fraction: float | None = None
 
 
 @dataclass(frozen=True)

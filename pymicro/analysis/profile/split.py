@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pymicro.analysis.profile import busy, gaps, match, steps
+from pymicro.analysis.profile import busy, gaps, match, products, steps
 from pymicro.analysis.profile.host import HostView, Launch, view
 from pymicro.analysis.profile.kernels import Kind, kind, short
 from pymicro.analysis.profile.names import State
@@ -46,6 +46,10 @@ class _Splitting:
     steps: steps.Steps
     bounds_s: Times
     process: int | str
+
+    def __post_init__(self) -> None:
+        # In the order of the view's timelines.
+        self.hosts = [h for (pid, _), h in self.trace.threads.items() if pid == self.process]
 
     def run(self) -> Split:
         trace, operations = self.trace, self.operations
@@ -112,7 +116,9 @@ class _Splitting:
             return "", ""
         if launch.operator < 0:
             return self.trace.names[launch.call], ""
-        return self.trace.names[launch.operator], self.trace.shapes.get(launch.operator, "")
+        found = self._product(launch)
+        shapes = found.shapes if found else self.trace.shapes.get(launch.operator, "")
+        return self.trace.names[launch.operator], shapes
 
     def _pieces(
         self, covered: busy.Union, layers: npt.NDArray[np.int64], latency_s: float
@@ -125,14 +131,10 @@ class _Splitting:
         starts = self.operations.start_s
         for start, end in zip(*map(np.ndarray.tolist, covered.gaps(low, high)), strict=True):
             number = int(np.searchsorted(starts, end, side="left"))
-            if end >= high or number >= len(starts):
-                gap = gaps.Gap(start, end, None)
-            else:
-                launch = self.operations.launch[number]
-                # A launch that the file lacks cannot own a gap: that is marked as a graph's.
-                in_graph = launch is None or "Graph" in self.trace.names[launch.call]
-                gap = gaps.Gap(start, end, launch, in_graph)
-            pieces.extend(owners.pieces(gap))
+            is_last = end >= high or number >= len(starts)
+            launch = None if is_last else self.operations.launch[number]
+            in_graph = launch is not None and "Graph" in self.trace.names[launch.call]
+            pieces.extend(owners.pieces(gaps.Gap(start, end, launch, in_graph, is_last)))
         mean_s = (high - low) / self.steps.count
         return gaps.charge_waits(pieces, self._waits(covered), mean_s)
 
@@ -159,24 +161,61 @@ class _Splitting:
     def _kernel_rows(
         self, inside: Sequence[int], kinds: Sequence[Kind], own_s: Times
     ) -> tuple[KernelRow, ...]:
-        groups: defaultdict[Kind, list[int]] = defaultdict(list)
+        groups: defaultdict[tuple[Kind, str], list[int]] = defaultdict(list)
         for i in inside:
-            groups[kinds[i]].append(i)
-        lengths = self.operations.end_s - self.operations.start_s
-        rows = []
-        for found, members in groups.items():
-            most: defaultdict[tuple[str, str, str], float] = defaultdict(float)
-            for i in members:
-                operator, shapes = self._operator(self.operations.launch[i])
-                most[short(self._name(i)), operator, shapes] += float(own_s[i])
-            name, operator, shapes = max(most, key=lambda k: most[k])
-            rows.append(
-                KernelRow(
-                    found, float(own_s[members].sum()), float(lengths[members].sum()),
-                    len(members), float(np.median(lengths[members])), name, operator, shapes,
-                )
-            )  # fmt: skip
+            groups[kinds[i], self._format(i, kinds[i])].append(i)
+        spec = products.spec_of(str(self.trace.properties(self.operations.number).get("name")))
+        flop = self._first_kernels(inside, kinds)
+        rows = [
+            self._kernel_row(
+                found, format_, members, own_s, sum(flop.get(i, 0) for i in members),
+                products.peak(spec, format_),
+            )
+            for (found, format_), members in groups.items()
+        ]  # fmt: skip
         return tuple(sorted(rows, key=lambda r: -r.s))
+
+    def _kernel_row(
+        self,
+        found: Kind,
+        format_: str,
+        members: list[int],
+        own_s: Times,
+        flop: int,
+        peak: float | None,
+    ) -> KernelRow:
+        most: defaultdict[tuple[str, str, str], float] = defaultdict(float)
+        for i in members:
+            operator, shapes = self._operator(self.operations.launch[i])
+            most[short(self._name(i)), operator, shapes] += float(own_s[i])
+        name, operator, shapes = max(most, key=lambda k: most[k])
+        lengths = (self.operations.end_s - self.operations.start_s)[members]
+        total_s = float(lengths.sum())
+        return KernelRow(
+            found, float(own_s[members].sum()), total_s, len(members), float(np.median(lengths)),
+            name, operator, shapes, format_, flop,
+            flop / total_s / peak if peak and flop and total_s else None,
+        )  # fmt: skip
+
+    def _format(self, number: int, kind: Kind) -> str:
+        found = self._product(self.operations.launch[number]) if kind.group == "gemm" else None
+        return products.format_of(found, kind.on_tensor_cores) if found else ""
+
+    def _product(self, launch: Launch | None) -> products.Product | None:
+        if launch is None or launch.product < 0:
+            return None
+        host = self.hosts[launch.thread]
+        return self.trace.products[host.product[launch.product]]
+
+    def _first_kernels(self, inside: Sequence[int], kinds: Sequence[Kind]) -> dict[int, int]:
+        """Operations of each product, at the first of the kernels that it launched."""
+        first: dict[tuple[int, int], int] = {}
+        for i in inside:
+            launch = self.operations.launch[i]
+            if launch is not None and launch.product >= 0 and kinds[i].group == "gemm":
+                first.setdefault((launch.thread, launch.product), i)
+        found = ((i, self._product(self.operations.launch[i])) for i in first.values())
+        return {i: product.flop for i, product in found if product}
 
     def _copies(self, inside: Sequence[int]) -> tuple[tuple[str, float, int], ...]:
         tally, lengths = Tally(), self.operations.end_s - self.operations.start_s

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pymicro.analysis.profile import names
+from pymicro.analysis.profile.products import Product, product, shapes
 from pymicro.analysis.profile.reader import Reader
 from pymicro.errors import UsageError
 
@@ -24,13 +25,14 @@ Thread = tuple[int | str, int | str]
 
 @dataclass
 class Host:
-    """What one thread did: rows of equal length."""
+    """What one thread did: rows of equal length; `product` numbers a product, or is -1."""
 
     start_s: array[float] = field(default_factory=lambda: array("d"))
     end_s: array[float] = field(default_factory=lambda: array("d"))
     name: array[int] = field(default_factory=lambda: array("l"))
     kind: array[int] = field(default_factory=lambda: array("b"))
     correlation: array[int] = field(default_factory=lambda: array("q"))
+    product: array[int] = field(default_factory=lambda: array("l"))
 
 
 @dataclass
@@ -58,6 +60,7 @@ class Trace:
 
     Attributes:
         head: what the file says of itself (devices, versions, `pymicro`: how it was recorded).
+        products: matrix products, each kind once.
         shapes: for the name of an operator, the operand shapes first seen, if they were recorded.
         foreign: the vendor, where another vendor's calls were found.
         damaged: events that could not be read.
@@ -68,6 +71,7 @@ class Trace:
     names: list[str]
     threads: dict[Thread, Host]
     device: Device
+    products: list[Product]
     shapes: dict[int, str]
     foreign: str
     damaged: int
@@ -98,6 +102,7 @@ class _Builder:
         self._numbers: dict[str, int] = {}
         self._threads: defaultdict[Thread, Host] = defaultdict(Host)
         self._device = Device()
+        self._products: dict[Product, int] = {}
         self._shapes: dict[int, str] = {}
         self._origin_us: float | None = None
         self._foreign = ""
@@ -142,11 +147,17 @@ class _Builder:
         thread.name.append(row[2])
         thread.kind.append(kind)
         thread.correlation.append(_integer(args.get("correlation")) if kind == CALL else -1)
-        if kind == OP and row[2] not in self._shapes and "Input Dims" in args:
-            self._shapes[row[2]] = _shapes(args["Input Dims"])
+        dims = args.get("Input Dims") if kind == OP else None
+        thread.product.append(-1 if dims is None else self._product(event, dims, args))
+        if dims is not None and row[2] not in self._shapes:
+            self._shapes[row[2]] = shapes(dims)
         elif kind == CALL and not self._foreign:
             found = _FOREIGN_CALL.match(str(event.get("name", "")))
             self._foreign = names.FOREIGN[found[0]] if found else ""
+
+    def _product(self, event: dict[str, Any], dims: Any, args: dict[str, Any]) -> int:
+        found = product(str(event.get("name", "")), dims, args.get("Input type"))
+        return -1 if found is None else self._products.setdefault(found, len(self._products))
 
     def _add_device(
         self, row: tuple[float, float, int], kind: int, event: dict[str, Any], args: dict[str, Any]
@@ -170,7 +181,8 @@ class _Builder:
             foreign = foreign or (match[0] if match else "")
         found = Trace(
             self.reader.path, self.reader.head, list(self._numbers), dict(self._threads),
-            self._device, self._shapes, foreign, self.reader.damaged, self.reader.count,
+            self._device, list(self._products), self._shapes, foreign, self.reader.damaged,
+            self.reader.count,
         )  # fmt: skip
         _refuse(found)
         return found
@@ -225,9 +237,3 @@ def _integer(value: Any) -> int:
     except (TypeError, ValueError, OverflowError):
         return -1
     return found if abs(found) < 1 << 62 else -1
-
-
-def _shapes(dims: Any) -> str:
-    if not isinstance(dims, list):
-        return str(dims)
-    return ", ".join("×".join(map(str, d)) for d in dims if isinstance(d, list) and d)
