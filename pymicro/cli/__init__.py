@@ -8,7 +8,7 @@ import sys
 import click
 
 import pymicro
-from pymicro.cli import compare, devices, doctor, measure, readiness, results, roofline
+from pymicro.cli import compare, devices, doctor, e2e, measure, readiness, results, roofline
 from pymicro.errors import PymicroError
 from pymicro.suite import benchmarks
 
@@ -20,6 +20,7 @@ Examples:
   pymicro doctor                            what is broken here, and what to do
   pymicro show                              what was measured so far
   pymicro compare H100 4090                 two cards: data sheets, published, measured
+  pymicro e2e distilbert --quick            a whole job, timed phase by phase
   pymicro roofline 4090                     what bounds work of which intensity
 
 \b
@@ -42,6 +43,7 @@ cli.add_command(readiness.command)
 cli.add_command(results.show)
 cli.add_command(compare.command)
 cli.add_command(roofline.command)
+cli.add_command(e2e.command)
 
 
 def main() -> None:

@@ -62,6 +62,11 @@ class Task:
 
         self._generating.run(prompt, told)
 
+    def use_static_cache(self) -> None:
+        """A cache of fixed size, without which a graph cannot be replayed step after step."""
+        if self._generating is not None:
+            self._generating.settings.cache_implementation = "static"
+
     def loader_s(self, count: int) -> float:
         """Median seconds to make one batch in main memory."""
         spans = []

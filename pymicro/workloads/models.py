@@ -42,7 +42,7 @@ class Model:
 
     @property
     def is_encoder_decoder(self) -> bool:
-        return self.config_class == "T5Config"
+        return self.config_class == "T5Config" or bool(self.config.get("is_encoder_decoder"))
 
 
 _TINY_T5 = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_heads": 2, "vocab_size": 128}
