@@ -12,6 +12,7 @@ from pymicro.cli import (
     compare,
     devices,
     doctor,
+    e2e,
     explain,
     measure,
     profile,
@@ -30,6 +31,7 @@ Examples:
   pymicro doctor                            what is broken here, and what to do
   pymicro show                              what was measured so far
   pymicro compare H100 4090                 two cards: data sheets, published, measured
+  pymicro e2e distilbert --quick            a whole job, timed phase by phase
   pymicro roofline 4090                     what bounds work of which intensity
 
 \b
@@ -52,6 +54,7 @@ cli.add_command(readiness.command)
 cli.add_command(results.show)
 cli.add_command(compare.command)
 cli.add_command(roofline.command)
+cli.add_command(e2e.command)
 cli.add_command(explain.command)
 cli.add_command(profile.command)
 

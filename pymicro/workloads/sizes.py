@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 # What a dimension may depend on. `keys` is how many tokens a decode step attends to, its own one
-# included; `past` is one fewer: what lies in the cache before it.
-SYMBOLS = ("batch", "beams", "length", "past", "keys")
+# included; `past` is one fewer: what lies in the cache before it; `next` is one more: the sequence
+# with the new token. A beam search has room for `output` new tokens, `limit` in all; `others` are
+# all beams but one.
+SYMBOLS = ("batch", "beams", "length", "past", "keys", "next", "limit", "output", "others")
 
 
 def evaluate(size: str, values: Mapping[str, int]) -> int:

@@ -92,15 +92,18 @@ class Phase:
     """A stretch of the job with one sequence of operators.
 
     Attributes:
-        name: `encode`, `decode`, `forward`, `backward`, `optimiser`, `input`.
+        name: of generating, `encode` (all before the decoder's first call), `first` (its first
+            call: one token, or the whole prompt where there is no encoder) and `decode` (every
+            later one); of training, `input`, `forward`, `backward`, `optimiser`.
         runs: how often a batch runs it: a product, or `output-1` for decode steps, whose
-            `past` then counts 0, 1, 2, …
+            `past` then counts up from `past_from`, see `pasts_of`.
     """
 
     name: str
     runs: str
     operators: tuple[Operator, ...]
     is_decode: bool = False
+    past_from: str = "1"
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ class Trace:
         precision: `fp32`, `fp16`, `bf16`, `amp_fp16`, `amp_bf16`. TF32 is no trace of its own:
             the same operators through another unit.
         attention: `eager` or `sdpa`. device: `cuda` or `cpu`: whose operators these are.
+        search: `greedy` or `beam`, which dispatch differently; empty in training.
         software: version of each package it was recorded with.
         recorded_at: the sizes it was recorded at.
         parameters: elements of the model's weights.
@@ -126,11 +130,13 @@ class Trace:
     recorded_at: Mapping[str, int]
     parameters: int
     phases: tuple[Phase, ...]
+    search: str = ""
 
     @property
     def key(self) -> str:
         """What tells it from the other traces; the name of its file."""
-        return "-".join((self.model, self.task, self.precision, self.attention, self.device))
+        how = self.search or self.task
+        return "-".join((self.model, how, self.precision, self.attention, self.device))
 
 
 def save(trace: Trace, path: Path) -> None:
@@ -140,9 +146,8 @@ def save(trace: Trace, path: Path) -> None:
     lines = [{"schema": SCHEMA, **head}]
     for phase in phases:
         operators = phase.pop("operators")
-        lines.append(
-            {"phase": phase["name"], "runs": phase["runs"], "is_decode": phase["is_decode"]}
-        )
+        name = phase.pop("name")
+        lines.append({"phase": name, **phase})
         lines += [_short(operator) for operator in operators]
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
@@ -187,14 +192,18 @@ def _phases(lines: Iterator[dict[str, Any]]) -> Iterator[Phase]:
     for line in lines:
         if "phase" in line:
             if head is not None:
-                yield Phase(head["phase"], head["runs"], tuple(operators), head["is_decode"])
+                yield _phase(head, operators)
             head, operators = line, []
         else:
             reads, writes = (tuple(map(_tensor, line.pop(side))) for side in ("reads", "writes"))
             operators.append(Operator(reads=reads, writes=writes, **line))
     if head is None:
         raise ValueError("it has no phases")
-    yield Phase(head["phase"], head["runs"], tuple(operators), head["is_decode"])
+    yield _phase(head, operators)
+
+
+def _phase(head: dict[str, Any], operators: list[Operator]) -> Phase:
+    return Phase(head.pop("phase"), operators=tuple(operators), **head)
 
 
 def _tensor(packed: list[str]) -> Tensor:
@@ -207,3 +216,11 @@ def runs_of(phase: Phase, values: Mapping[str, int]) -> int:
     if phase.runs == "output-1":
         return max(values["output"] - 1, 0)
     return evaluate(phase.runs, values)
+
+
+def pasts_of(phase: Phase, values: Mapping[str, int]) -> range:
+    """What `past` counts through in the decode steps of one batch; empty in other phases."""
+    if not phase.is_decode:
+        return range(0)
+    start = evaluate(phase.past_from, values)
+    return range(start, start + runs_of(phase, values))

@@ -1,0 +1,205 @@
+"""Does the simulated time of a job agree with the measured one, nothing fitted?
+
+    python benchmarks/e2e_h200.py list                     configurations, one JSON object a line
+    python benchmarks/e2e_h200.py run --to runs.jsonl      probe, run, probe; resumes after a stop
+    python benchmarks/e2e_h200.py score runs.jsonl predictions.jsonl
+
+Predictions are written to a file before the runs, a line of `{"key": …, "step_s": …, "busy_s": …}`
+each, with the host's cost left to the probes. Expected: the median error of a step's time within
+10 %, the worst within 25 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pymicro.workloads.jobs import Job, job
+from pymicro.workloads.models import MODELS
+
+TRAIN_STEPS, TOKENS = 8, 24
+# Two probes that differ by more than this say that the host drifted: the run is repeated once.
+DRIFT = 0.10
+_TRAIN = [
+    (precision, batch, length)
+    for precision, sizes in (
+        ("fp32", ((32, 128), (8, 128), (32, 512), (64, 256))),
+        ("tf32", ((32, 128), (8, 512), (64, 256))),
+        ("amp_fp16", ((32, 128), (8, 128), (32, 512), (64, 256))),
+        ("amp_bf16", ((32, 128), (64, 512))),
+    )
+    for batch, length in sizes
+]
+_GENERATE = [
+    ("fp32", 1, 320, 1),
+    ("fp32", 8, 320, 1),
+    ("fp32", 32, 320, 1),
+    ("fp32", 1, 320, 4),
+    ("fp32", 32, 320, 4),
+    ("tf32", 32, 512, 1),
+    ("fp16", 1, 320, 1),
+    ("fp16", 32, 512, 1),
+    ("fp16", 8, 320, 4),
+    ("bf16", 1, 320, 1),
+    ("bf16", 8, 320, 4),
+    ("bf16", 64, 512, 4),
+    ("fp32", 1, 64, 1),
+]
+
+
+def configurations() -> list[Job]:
+    """26 jobs of the two tasks, neighbours sharing a model."""
+    train = [
+        job(MODELS["distilbert"], precision=p, batch=b, length=n, attention="sdpa")
+        for p, b, n in _TRAIN
+    ]
+    generate = [
+        job(
+            MODELS["t5-large"],
+            precision=p,
+            batch=b,
+            length=n,
+            beams=beams,
+            output=TOKENS,
+            attention="sdpa",
+        )
+        for p, b, n, beams in _GENERATE
+    ]
+    return train + generate
+
+
+def key(wanted: Job) -> str:
+    words = (wanted.model, wanted.precision, wanted.attention)
+    return "-".join((*words, f"b{wanted.batch}", f"l{wanted.length}", f"k{wanted.beams}"))
+
+
+def run(to: Path, device: str, budget_s: float, only: str) -> None:
+    """Measure what the file does not have yet, until the budget is spent."""
+    done = {json.loads(line)["key"] for line in to.open()} if to.exists() else set()
+    began_s = time.perf_counter()
+    models: dict[tuple[str, str], Any] = {}
+    with to.open("a", encoding="utf-8") as file:
+        for wanted in configurations():
+            if key(wanted) in done or only not in key(wanted):
+                continue
+            if time.perf_counter() - began_s > budget_s:
+                print("the budget is spent; run again to go on")
+                return
+            began_one_s = time.perf_counter()
+            record = one(wanted, device, models)
+            print(json.dumps(record), file=file, flush=True)
+            took_s = time.perf_counter() - began_one_s
+            print(_line(record), f"{took_s:.1f} s", flush=True)
+
+
+def one(wanted: Job, device: str, models: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    """Probe, run, probe, and again where the two probes differ."""
+    import torch
+
+    from pymicro.e2e import build
+    from pymicro.e2e.measure import measure
+    from pymicro.e2e.probe import HostProbe
+    from pymicro.e2e.task import Task, synthetic
+    from pymicro.telemetry import Sampler
+
+    row = MODELS[wanted.model]
+    torch.backends.cuda.matmul.allow_tf32 = wanted.precision == "tf32"
+    wide = "fp32" if wanted.precision == "tf32" else wanted.precision
+    weights = (wanted.model, wide)
+    if weights not in models:
+        models.clear()
+        gc.collect()
+        if device.startswith("cuda"):
+            torch.cuda.empty_cache()
+        models[weights] = build.build(row, wide, wanted.attention, device)
+    model = models[weights]
+    probe = HostProbe(row, wanted, device)
+    task = Task(row, wanted, model, device, synthetic(wanted, model.config.vocab_size))
+    runs = TRAIN_STEPS if row.task == "train" else 1
+    uuid = None
+    if device.startswith("cuda"):
+        torch.cuda.reset_peak_memory_stats()
+        uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+    tries = []
+    with Sampler(uuid) as sampler:
+        for attempt in range(2):
+            before = probe.seconds()
+            measured = measure(task, runs, profiled=attempt == 0)
+            after = probe.seconds()
+            told = sampler.between(*measured.window_s)
+            tries.append((before, measured, after, told))
+            if abs(sum(before.values()) / sum(after.values()) - 1) <= DRIFT:
+                break
+    before, measured, after, told = tries[-1]
+    busiest = tries[0][1]
+    return {
+        "key": key(wanted),
+        "job": asdict(wanted),
+        "tries": len(tries),
+        "step_s": median(measured.steps_s),
+        "run_s": median(measured.runs_s),
+        **{**asdict(measured), "busy_s": busiest.busy_s, "kernels": busiest.kernels},
+        "host_probe_s": {"before": before, "after": after},
+        "telemetry": told.to_json(),
+    }
+
+
+def _line(record: dict[str, Any]) -> str:
+    probe = record["host_probe_s"]
+    step = ("decode",) if record["job"]["output"] else tuple(probe["before"])
+    host_ms = [1e3 * sum(probe[when].get(p, 0.0) for p in step) for when in ("before", "after")]
+    busy_ms = 1e3 * sum(record["busy_s"].get(p, 0.0) for p in step)
+    count = sum(record["kernels"].get(p, 0) for p in step)
+    return (
+        f"{record['key']}: step {1e3 * record['step_s']:.2f} ms, busy {busy_ms:.2f} ms, "
+        f"{count} kernels, host {host_ms[0]:.2f} and {host_ms[1]:.2f} ms, "
+        f"{(record['telemetry'].get('sm_clock_hz') or 0) / 1e6:.0f} MHz"
+    )
+
+
+def score(runs: Path, predictions: Path) -> None:
+    """The error of each predicted step, and the two figures that were promised."""
+    measured = {r["key"]: r for r in map(json.loads, runs.open())}
+    errors = []
+    for predicted in map(json.loads, predictions.open()):
+        record = measured.get(predicted["key"])
+        if record is None:
+            continue
+        error = predicted["step_s"] / record["step_s"] - 1
+        errors.append(abs(error))
+        print(
+            f"{predicted['key']}: measured {1e3 * record['step_s']:.2f} ms, "
+            f"predicted {1e3 * predicted['step_s']:.2f} ms, {error:+.1%}"
+        )
+    if not errors:
+        sys.exit("no prediction has a run")
+    print(f"{len(errors)} runs: median error {median(errors):.1%}, worst {max(errors):.1%}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=("list", "run", "score"))
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--to", type=Path, default=Path("runs.jsonl"))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--budget", type=float, default=120.0)
+    parser.add_argument("--only", default="", help="part of a key")
+    chosen = parser.parse_args()
+    if chosen.what == "list":
+        for wanted in configurations():
+            print(json.dumps({"key": key(wanted), "job": asdict(wanted)}))
+    elif chosen.what == "run":
+        run(chosen.to, chosen.device, chosen.budget, chosen.only)
+    else:
+        score(*chosen.files)
+
+
+if __name__ == "__main__":
+    main()

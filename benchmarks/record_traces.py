@@ -1,0 +1,85 @@
+"""Which operators does each job dispatch, in each precision and attention path?
+
+    python benchmarks/record_traces.py --device cuda --to pymicro/data/traces [MODEL …]
+
+Records every row on fake tensors, a few seconds each, and prints how many operators each phase
+has. `--check` records small models again on real tensors: both must be the same, which is
+expected, and is the reason to trust the fake ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from pymicro.e2e import recordings
+from pymicro.errors import PymicroError
+from pymicro.workloads import trace, traces
+from pymicro.workloads.models import MODELS, Model
+
+PRECISIONS = {
+    "generate": ("fp32", "fp16", "bf16"),
+    "train": ("fp32", "amp_fp16", "amp_bf16", "bf16"),
+}
+CHECKED = (
+    ("distilbert", "fp32", "sdpa", 1),
+    ("distilbert", "amp_fp16", "sdpa", 1),
+    ("distilbert", "fp32", "eager", 1),
+    ("t5-small", "fp32", "sdpa", 1),
+    ("t5-small", "fp16", "sdpa", 1),
+    ("t5-small", "fp32", "eager", 4),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--to", type=Path, default=traces.FOLDER)
+    parser.add_argument("--check", action="store_true")
+    chosen = parser.parse_args()
+    chosen.to.mkdir(parents=True, exist_ok=True)
+    for name in chosen.models:
+        row = MODELS[name]
+        for precision in PRECISIONS[row.task]:
+            for attention in ("sdpa", "eager"):
+                for beams in (1, 4) if row.task == "generate" else (1,):
+                    record(row, precision, attention, beams, chosen.device, chosen.to)
+    if chosen.check:
+        for name, precision, attention, beams in CHECKED:
+            check(MODELS[name], precision, attention, beams, chosen.device)
+
+
+def record(
+    row: Model, precision: str, attention: str, beams: int, device: str, folder: Path
+) -> None:
+    began_s = time.perf_counter()
+    try:
+        made = recordings.record(row, precision, attention, device, beams)
+    except (PymicroError, RuntimeError, TypeError) as error:
+        print(f"{row.key} {precision} {attention} {beams}: {type(error).__name__}: {error}")
+        return
+    trace.save(made, traces.path_of(made.key, folder))
+    counts = " ".join(f"{p.name} {len(p.operators)}" for p in made.phases)
+    print(f"{made.key}: {counts}, {time.perf_counter() - began_s:.1f} s", flush=True)
+
+
+def check(row: Model, precision: str, attention: str, beams: int, device: str) -> None:
+    fake = recordings.record(row, precision, attention, device, beams)
+    try:
+        real = recordings.record(row, precision, attention, device, beams, fake=False)
+    except PymicroError as error:
+        print(f"{fake.key}, real tensors: {error}", flush=True)
+        return
+    for one, other in zip(fake.phases, real.phases, strict=True):
+        same = one.operators == other.operators
+        print(f"{fake.key} {one.name}: {'the same' if same else 'DIFFERS'} on real tensors")
+        pairs = enumerate(zip(one.operators, other.operators, strict=False))
+        differing = [(n, a, b) for n, (a, b) in pairs if a != b]
+        for n, a, b in differing[:3]:
+            print(f"  {n}: {a}\n     {b}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A model from its row: random weights of the true configuration, in the precision of the job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymicro.errors import Unavailable, UsageError
+from pymicro.workloads.models import Model
+
+WEIGHTS = {"fp16": "float16", "bf16": "bfloat16"}
+AUTOCAST = {"amp_fp16": "float16", "amp_bf16": "bfloat16"}
+IMPLEMENTATIONS = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
+
+
+def need_packages() -> None:
+    """Find out early whether whole jobs can run here.
+
+    Raises:
+        Unavailable: torch or transformers is missing; what to install.
+    """
+    for name in ("torch", "transformers"):
+        try:
+            __import__(name)
+        except ImportError as error:
+            raise Unavailable(
+                f"whole jobs need {name} ({error}): pip install 'pymicro-gpu[e2e]'."
+            ) from error
+
+
+def configuration(row: Model, tiny: bool = False) -> Any:
+    """The configuration; `tiny` keeps its layers and makes them a few KB each."""
+    import transformers
+
+    values = {**row.config, **(row.tiny if tiny else {})}
+    return getattr(transformers, row.config_class)(**values)
+
+
+def build(
+    row: Model, precision: str, attention: str, device: str, *, tiny: bool = False
+) -> Any:
+    """The model on its device, in training or evaluation mode as its task asks.
+
+    It is made in its precision at once: weights that are fake cannot be converted afterwards.
+
+    Raises:
+        Unavailable: the attention path is not installed.
+    """
+    import torch
+    import transformers
+
+    cls = getattr(transformers, row.model_class)
+    dtype = getattr(torch, WEIGHTS.get(precision, "float32"))
+    try:
+        with torch.device(device):
+            model = cls._from_config(
+                configuration(row, tiny),
+                attn_implementation=IMPLEMENTATIONS[attention],
+                dtype=dtype,
+            )
+            if dtype is torch.float16:
+                _keep_wide(model)
+    except (ImportError, ValueError) as error:
+        if attention == "eager":
+            raise
+        raise Unavailable(f"{attention} attention of {row.key}: {error}") from error
+    return model.eval() if row.task == "generate" else model.train()
+
+
+def _keep_wide(model: Any) -> None:
+    """Modules that transformers leaves in float32 when it loads a checkpoint as float16."""
+    import torch
+
+    names = set(model._keep_in_fp32_modules or ()) | set(model._keep_in_fp32_modules_strict or ())
+    for path, module in model.named_modules():
+        if names & set(path.split(".")):
+            for name, weight in list(module.named_parameters(recurse=False)):
+                wide = torch.empty_like(weight, dtype=torch.float32).normal_(0, 0.02)
+                setattr(module, name, torch.nn.Parameter(wide))
+
+
+def load(row: Model, weights: str, precision: str, attention: str, device: str) -> Any:
+    """A model with real weights: `hub`, or a folder that holds a checkpoint.
+
+    Raises:
+        UsageError: no such folder, or no network for the hub.
+    """
+    import torch
+    import transformers
+
+    cls = getattr(transformers, row.model_class)
+    dtype = getattr(torch, WEIGHTS.get(precision, "float32"))
+    where = row.checkpoint if weights == "hub" else weights
+    try:
+        model = cls.from_pretrained(
+            where, dtype=dtype, attn_implementation=IMPLEMENTATIONS[attention]
+        )
+    except OSError as error:
+        what = f"{where} cannot be had from the hub" if weights == "hub" else f"no model in {where}"
+        hint = "without a network, time it with random weights: leave --weights out"
+        raise UsageError(f"{what}; {hint}.") from error
+    model.to(device)
+    return model.eval() if row.task == "generate" else model.train()
