@@ -7,12 +7,13 @@ up to the whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pymicro.analysis import products
-from pymicro.analysis.primitives import Primitives
-from pymicro.analysis.work import Work
+from pymicro.analysis.primitives import Kernel, Primitives
+from pymicro.analysis.work import Product, Work
 
 # In the order in which causes are taken away. `ideal`: the best format at the paper rate, and
 # every byte of that format at the paper bandwidth; nothing less is possible on this device.
@@ -64,50 +65,92 @@ class Clock:
         if work.host_bytes:
             seconds = p.link_s.value + work.host_bytes / p.link.value
             return Duration((seconds, 0, 0, 0, 0), 0.0, 0.0, seconds, p.link.source)
-        kernels = kernels_of(work, p)
-        floor_s = kernels * p.floor.value
-        if work.kind in ("product", "attention"):
-            return self._product(work, kernels, floor_s)
+        kernel = kernel_of(work, p)
+        if work.product or (work.kind == "attention" and work.flop):
+            return self._product(work, kernel)
+        start_s = kernel.start * p.floor.value
         paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
-        efficiency = p.library.efficiency.get(work.kind)
-        real_s = real_s / efficiency.value if efficiency else real_s
+        real_s = max(real_s, work.bytes / self._handled(work, kernel))
         lean_s = paper_s * self._leaner(work)
-        parts = (lean_s, paper_s - lean_s, floor_s, 0.0, real_s - paper_s)
-        return Duration(parts, kernels, 0.0, real_s, p.dram.source)
+        parts = (lean_s, paper_s - lean_s, start_s, 0.0, real_s - paper_s)
+        return Duration(parts, kernel.kernels, 0.0, real_s, p.dram.source)
 
-    def _product(self, work: Work, kernels: float, floor_s: float) -> Duration:
+    def _product(self, work: Work, kernel: Kernel) -> Duration:
+        """Arithmetic on a path against memory, cause by cause."""
         p = self._p
         path = p.path(work.dtype, self._tf32)
+        unit, peak = products.unit_of(path), p.peaks[path]
         paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
-        share = self._share(work, path)
-        peak, clock = p.peaks[path], p.clock[path].value if path in p.clock else 1.0
+        clock = p.clock[path].value if path in p.clock else 1.0
+        start_s = kernel.start * p.floor.value
+        if work.product:
+            start_s = products.start_s(unit, p.floor.value)
         ideal_s = max(work.flop / p.peaks[self._best], paper_s * self._leaner(work))
         format_s = max(work.flop / peak, paper_s)
-        shaped_s = floor_s + max(work.flop / (peak * share), paper_s)
-        clocked_s = floor_s + max(work.flop / (peak * share * clock), paper_s)
-        compute_s = work.flop / (self._rate(work, path) * share)
+        shaped_s = start_s + max(self._compute_s(work, peak, unit), paper_s)
+        clocked_s = start_s + max(self._compute_s(work, peak * clock, unit), paper_s)
+        compute_s = self._compute_s(work, self._rate(work, path), unit)
+        total_s = start_s + max(compute_s, real_s)
         known = p.products.get((path, work.product)) if work.product else None
-        total_s = known.value if known else floor_s + max(compute_s, real_s)
+        if known:
+            total_s = known.value
+        elif work.product:
+            total_s *= self._nearest(path, work)
         cuts = (0.0, ideal_s, format_s, shaped_s, clocked_s, total_s)
         parts = tuple(b - a for a, b in zip(cuts[:-1], cuts[1:], strict=True))
         source = known.source if known else p.rates[path].source
-        return Duration(parts, kernels, compute_s, real_s, source)  # type: ignore[arg-type]
+        return Duration(parts, kernel.kernels, compute_s, real_s, source)  # type: ignore[arg-type]
+
+    def _nearest(self, path: str, work: Work) -> float:
+        """By how much the nearest measured shape differs from the model; 1 if none is near."""
+        ours = work.product
+        assert ours is not None
+        best, found = _NEAR, None
+        for (of_path, other), value in self._p.products.items():
+            same = of_path == path and other.layout == ours.layout
+            if same and (other.batch > 1) == (ours.batch > 1):
+                far = _distance(ours, other)
+                if far < best:
+                    best, found = far, (other, value)
+        if found is None:
+            return 1.0
+        shape, value = found
+        width = 2 if path in ("fp16", "bf16") else 4
+        size = shape.m * shape.k + shape.k * shape.n + shape.m * shape.n
+        there = replace(
+            work, product=shape, flop=2 * shape.batch * shape.m * shape.n * shape.k,
+            bytes=shape.batch * size * width,
+        )  # fmt: skip
+        unit, p = products.unit_of(path), self._p
+        compute_s = self._compute_s(there, self._rate(there, path), unit)
+        model_s = products.start_s(unit, p.floor.value) + max(
+            compute_s, self._memory_s(there, p.dram.value)
+        )
+        return value.value / model_s
 
     def _rate(self, work: Work, path: str) -> float:
         rate = self._p.rates[path].value
-        if work.kind == "attention":
-            held = self._p.library.efficiency.get(f"attention {path}")
-            return rate * (held.value if held else 0.5)
         batched = self._p.batched_share.get(path)
         if batched and work.product and work.product.batch > 1:
             return rate * batched.value
         return rate
 
-    def _share(self, work: Work, path: str) -> float:
-        """What tiles and waves leave of the rate of a large product."""
-        if work.product is None or not work.flop:
-            return 1.0
-        return products.utilisation(work.product, self._p.sm_count, products.unit_of(path))
+    def _compute_s(self, work: Work, rate: float, unit: str) -> float:
+        p = self._p
+        if work.product:
+            return products.seconds(work.product, rate, p.sm_count, unit, p.floor.value)
+        row = p.library.attention[unit]
+        share = row.share * work.columns / (work.columns + row.half_at)
+        share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
+        return work.flop / (rate * share * p.library.speed.value)
+
+    def _handled(self, work: Work, kernel: Kernel) -> float:
+        """Bytes a second that the operator's kernels themselves can handle."""
+        p = self._p
+        if not p.sm_clock_hz:
+            return float("inf")
+        is_narrow = work.dtype in ("float16", "bfloat16")
+        return kernel.per_clk[is_narrow] * p.sm_count * p.sm_clock_hz * p.library.speed.value
 
     def _memory_s(self, work: Work, dram: float) -> float:
         """Seconds for its bytes; weights come from DRAM, as others have passed since."""
@@ -121,13 +164,29 @@ class Clock:
         return 0.5 if wide and self._best in ("fp16", "bf16") else 1.0
 
 
-def kernels_of(work: Work, p: Primitives) -> float:
-    """Kernels that an operator launches here."""
+# Shapes that differ by more than a factor of eight in all are no neighbours.
+_NEAR = math.log(8.0)
+
+
+def _distance(a: Product, b: Product) -> float:
+    pairs = ((a.batch, b.batch), (a.m, b.m), (a.n, b.n), (a.k, b.k))
+    return sum(abs(math.log(x / y)) for x, y in pairs)
+
+
+# Below this many rows the gradient of an embedding takes a path without sorting.
+_FEW_ROWS = 3072
+
+
+def kernel_of(work: Work, p: Primitives) -> Kernel:
+    """What an operator launches here."""
     table = p.library.kernels
-    count = table.get(work.name, table.get(work.kind, 1.0))
+    found = table.get(work.name) or table[work.kind]
     if work.tensors:
-        return max(1.0, work.tensors / table.get("tensors a launch", 1.0))
-    return count
+        launches = max(1.0, work.tensors / p.library.tensors_a_launch)
+        return replace(found, kernels=launches, start=found.start * launches)
+    if work.name == "embedding_dense_backward" and work.gathered < _FEW_ROWS:
+        return replace(found, kernels=2.0, start=found.start * 2 / found.kernels)
+    return found
 
 
 def bandwidth(p: Primitives, size_bytes: float, dram: float | None = None) -> float:

@@ -58,16 +58,46 @@ _PLAIN_HOST = ("view_s", "launch_s", "tensor_s", "wait_s")
 
 
 @dataclass(frozen=True)
-class Library:
-    """What the framework's kernels make of a device, by class of operator.
+class Kernel:
+    """What the framework launches for an operator.
 
     Attributes:
-        kernels: kernels an operator launches, by operator name or else by class.
-        efficiency: share of the copy bandwidth that a class of operators reaches.
+        kernels: launched by one call. start: floors of a kernel that one call takes at least.
+        per_clk: bytes a clock and SM that they handle at most, of 4-byte and 2-byte formats.
     """
 
-    kernels: Mapping[str, float]
-    efficiency: Mapping[str, Value]
+    kernels: float
+    start: float
+    per_clk: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class FusedAttention:
+    """What fused attention makes of the rate of a large product on one kind of unit.
+
+    Attributes:
+        share: of the rate on very long sequences. half_at: length at which half of that is left.
+        dropout, mask: factors with one of them.
+    """
+
+    share: float
+    half_at: float
+    dropout: float
+    mask: float
+
+
+@dataclass(frozen=True)
+class Library:
+    """The framework's kernels, by operator name or else by class; the same for all devices.
+
+    Attributes:
+        speed: factor on `per_clk` and on the share of attention, 1 where they were measured.
+    """
+
+    kernels: Mapping[str, Kernel]
+    attention: Mapping[str, FusedAttention]
+    tensors_a_launch: float
+    speed: Value
 
 
 @dataclass(frozen=True)
@@ -81,6 +111,7 @@ class Primitives:
         paper_dram: bytes a second on paper; dram: what a large copy moves.
         l2: bytes a second of a working set that the cache holds.
         curve: measured (bytes, bytes a second) of streams, ascending; empty if not measured.
+        sm_clock_hz: nominal clock, None where it does not matter.
         floor: seconds of the shortest kernel. gap: from one kernel's end to the next one's start
             while both are queued. graph_gap: the same inside a graph. reach_s: from the host's
             call to the start of its kernel on an idle device.
@@ -94,6 +125,7 @@ class Primitives:
     name: str
     key: str
     sm_count: int
+    sm_clock_hz: float | None
     l2_bytes: int
     memory_bytes: int | None
     power_w: float | None
@@ -142,6 +174,8 @@ class Primitives:
             return replace(self, **{name: found.times(factor)})
         if isinstance(found, HostCosts):
             return replace(self, host=found.faster(1 / factor))
+        if isinstance(found, Library):
+            return replace(self, library=replace(found, speed=found.speed.times(factor)))
         return replace(self, **{name: {k: v.times(factor) for k, v in found.items()}})
 
     def values(self) -> dict[str, Value]:
@@ -172,7 +206,7 @@ def _at(held: object, end: str) -> object:
             **{f: _at(getattr(held, f), end) for f in _PLAIN_HOST},
         )
     if isinstance(held, Library):
-        return replace(held, efficiency=_at(held.efficiency, end))
+        return replace(held, speed=held.speed.only(getattr(held.speed, end)))
     if isinstance(held, Mapping):
         return {k: v.only(getattr(v, end)) for k, v in held.items()}
     return held

@@ -80,21 +80,22 @@ def _product(result: Result) -> Iterator[tuple[tuple[str, Product], Value]]:
 def _rates(products: Sequence[Result]) -> Iterator[tuple[str, Value]]:
     for path in PATHS:
         large = [
-            r
-            for r in products
-            if r.dtype == path and min(r.params[x] for x in "mnk") >= _LARGE
+            r for r in products if r.dtype == path and min(r.params[x] for x in "mnk") >= _LARGE
         ]
         if large:
             seconds = [(r, _seconds(r)) for r in large]
             rates = [r.flop / s.value for r, s in seconds]
             best = max(range(len(rates)), key=rates.__getitem__)
             result, time = seconds[best]
-            yield path, Value(
-                rates[best],
-                result.flop / time.high,
-                result.flop / time.low,
-                f"{time.source}, {'x'.join(str(result.params[x]) for x in 'mnk')}",
-                "measured",
+            yield (
+                path,
+                Value(
+                    rates[best],
+                    result.flop / time.high,
+                    result.flop / time.low,
+                    f"{time.source}, {'x'.join(str(result.params[x]) for x in 'mnk')}",
+                    "measured",
+                ),
             )
 
 
@@ -112,8 +113,15 @@ def _clocks(products: Sequence[Result]) -> Iterator[tuple[str, Value]]:
                 shares.append(stats.median(sorted(clocks)) / (peak / per_clk))
         if shares:
             middle = stats.median(sorted(shares))
-            yield path, Value(
-                middle, min(shares), max(shares), "stored: SM clock beside the samples", "measured"
+            yield (
+                path,
+                Value(
+                    middle,
+                    min(shares),
+                    max(shares),
+                    "stored: SM clock beside the samples",
+                    "measured",
+                ),
             )
 
 
@@ -146,8 +154,11 @@ def _a_call(results: Sequence[Result], variants: Sequence[str]) -> Value | None:
     for variant in variants:
         for r in results:
             p = r.params
-            if (r.benchmark, r.variant) == ("launch", variant) and p.get("side") == "device" \
-                    and p.get("call") in ("args3", "args0"):
+            if (
+                (r.benchmark, r.variant) == ("launch", variant)
+                and p.get("side") == "device"
+                and p.get("call") in ("args3", "args0")
+            ):
                 return _seconds(r).times(1 / p["calls"])
     return None
 
@@ -173,4 +184,6 @@ def _link_start(results: Sequence[Result]) -> Value | None:
 
 def _is_upload(r: Result) -> bool:
     wanted = {"path": "h2d", "host": "pinned"}
-    return r.benchmark == "transfer" and r.variant == "engine" and wanted.items() <= r.params.items()
+    return (
+        r.benchmark == "transfer" and r.variant == "engine" and wanted.items() <= r.params.items()
+    )

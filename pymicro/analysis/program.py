@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pymicro.analysis.work import Work, work_of
-from pymicro.workloads.trace import Operator, Phase, Trace, runs_of
+from pymicro.workloads.trace import Operator, Phase, Trace, pasts_of, runs_of
 
 # Decode steps that are simulated; time between them is nearly a line.
 _PASTS = 4
@@ -59,7 +59,7 @@ def compiled(trace: Trace, values: Mapping[str, int], fused: bool = False) -> Pr
     """The program of a trace.
 
     Args:
-        values: the job's parameters, with `first`: tokens in a decoder's cache before step 0.
+        values: the job's parameters, of `jobs.sizes_of`.
         fused: chains of operators without products become one kernel each, as a compiler makes
             them.
     """
@@ -80,16 +80,13 @@ def _at(phase: Phase, values: Mapping[str, int]) -> Iterator[tuple[Mapping[str, 
         if runs:
             yield values, float(runs)
         return
+    pasts = pasts_of(phase, values)
     # Midpoints of equal stretches: exact where time is linear in the past.
     count = min(runs, _PASTS)
     for part in range(count):
-        yield values | grown(values, int((part + 0.5) * runs / count)), runs / count
-
-
-def grown(values: Mapping[str, int], step: int) -> dict[str, int]:
-    """The sizes that grow, in decode step `step` counted from 0."""
-    past = values["first"] + step
-    return {"past": past, "keys": past + 1, "next": past + 2}
+        past = pasts[int((part + 0.5) * runs / count)]
+        grown = {"past": past, "keys": past + 1, "next": past + 2}
+        yield {**values, **grown}, runs / count
 
 
 def _steps(calls: Sequence[tuple[Operator, Work]], table: dict[Work, int]) -> Iterator[Step]:

@@ -83,8 +83,10 @@ class Work:
             computes in. host_bytes: bytes that cross the link to the host.
         widest: size of its largest tensor in bytes, the stream that memory sees.
         product: sizes, if it is one product of matrices.
-        rows, columns: of its largest operand, the last dimension against the rest.
+        columns: last dimension of its largest operand; of attention, the length of its keys.
+        gathered: indices that a gather or its gradient goes through.
         tensors: tensors of a list, 0 if there is no list.
+        has_dropout, has_mask: of fused attention.
     """
 
     name: str
@@ -95,9 +97,11 @@ class Work:
     host_bytes: int = 0
     widest: int = 0
     product: Product | None = None
-    rows: int = 1
     columns: int = 1
+    gathered: int = 0
     tensors: int = 0
+    has_dropout: bool = False
+    has_mask: bool = False
 
 
 def short_name(name: str) -> str:
@@ -126,6 +130,9 @@ def work_of(operator: Operator, values: Values) -> Work:
     across = sum(b for t, b in zip(tensors, sizes, strict=True) if t.place == "host")
     largest = tensors[sizes.index(max(sizes))] if tensors else None
     columns = evaluate(largest.shape[-1], values) if largest and largest.shape else 1
+    if kind == "attention":
+        columns = _keys(operator, values)
+    indices = [t for t in operator.reads if t.dtype == "int64"]
     product = _product(operator, values) if kind == "product" else None
     return Work(
         name=short_name(operator.name),
@@ -136,9 +143,11 @@ def work_of(operator: Operator, values: Values) -> Work:
         host_bytes=across,
         widest=max(sizes, default=0),
         product=product,
-        rows=(elements(largest.shape, values) // max(columns, 1)) if largest else 1,
         columns=columns,
+        gathered=elements(indices[-1].shape, values) if indices else 0,
         tensors=operator.tensors,
+        has_dropout=bool(operator.details.get("dropout_p")),
+        has_mask=kind == "attention" and _has_mask(operator),
     )
 
 
@@ -175,22 +184,33 @@ def _product(operator: Operator, values: Values) -> Product | None:
 
 
 def _attention_flop(operator: Operator, values: Values) -> int:
-    backward = "backward" in operator.name
-    own = operator.reads[1:] if backward else operator.reads
-    if len(own) < 2 or len(own[0].shape) < 4:
+    query = _queries(operator)
+    if query is None:
         return 0
-    query, key = (_sizes(t, values) for t in own[:2])
-    # Of (batch, heads, length, size), or (batch, length, heads, size): the product is the same.
-    pairs = query[0] * query[1] * query[2] * query[3]
-    other = key[1] * key[2] // max(min(query[1], query[2], key[1], key[2]), 1)
-    if query[1] == key[1]:
-        other = key[2]
-    elif query[2] == key[2]:
-        other = key[1]
-    count = _ATTENTION_PRODUCTS["backward" if backward else "forward"]
-    flop = 2 * count * pairs * other
+    count = _ATTENTION_PRODUCTS["backward" if "backward" in operator.name else "forward"]
+    flop = 2 * count * elements(query.shape, values) * _keys(operator, values)
     return flop // 2 if operator.details.get("is_causal") else flop
 
 
-def _sizes(tensor: Tensor, values: Values) -> list[int]:
-    return [evaluate(s, values) for s in tensor.shape]
+def _queries(operator: Operator) -> Tensor | None:
+    """Queries of (batch, heads, length, size); a gradient comes before them going backward."""
+    place = 1 if "backward" in operator.name else 0
+    wide = [t for t in operator.reads if len(t.shape) == 4]
+    return wide[place] if len(wide) > place + 1 else None
+
+
+def _keys(operator: Operator, values: Values) -> int:
+    """Length of the keys, which follow the queries."""
+    place = 2 if "backward" in operator.name else 1
+    wide = [t for t in operator.reads if len(t.shape) == 4]
+    return evaluate(wide[place].shape[2], values) if len(wide) > place else 1
+
+
+def _has_mask(operator: Operator) -> bool:
+    """A fourth input with two lengths; backward has the gradient, the result and it besides."""
+    heads = [t.shape for t in operator.reads if len(t.shape) == 4]
+    return any(shape[-2:] == (shape[-2], shape[-1]) and _is_length(shape[-1]) for shape in heads)
+
+
+def _is_length(size: str) -> bool:
+    return any(word in size.split("*") for word in ("length", "keys", "next"))

@@ -26,15 +26,22 @@ class Writer:
     def op(self, name: str, reads: list[Tensor], writes: list[Tensor], **more: object) -> None:
         self.made.append(Operator(f"aten::{name}", tuple(reads), tuple(writes), **more))
 
-    def mm(self, m: object, n: object, k: object, transposed: str = "b", bias: bool = False) -> None:
+    def mm(
+        self, m: object, n: object, k: object, transposed: str = "b", bias: bool = False
+    ) -> None:
         first = [self.t(n)] if bias else []
         name = "addmm" if bias else "mm"
         reads = [*first, self.t(m, k), self.t(k, n)]
         self.op(name, reads, [self.t(m, n)], transposed=transposed, views=3)
 
     def bmm(self, batch: object, m: object, n: object, k: object, transposed: str = "") -> None:
-        self.op("bmm", [self.t(batch, m, k), self.t(batch, k, n)], [self.t(batch, m, n)],
-                transposed=transposed, views=3)
+        self.op(
+            "bmm",
+            [self.t(batch, m, k), self.t(batch, k, n)],
+            [self.t(batch, m, n)],
+            transposed=transposed,
+            views=3,
+        )
 
     def like(self, name: str, inputs: int, *shape: object, **more: object) -> None:
         self.op(name, [self.t(*shape)] * inputs, [self.t(*shape)], **more)
@@ -61,8 +68,12 @@ def training(layers: int = 6, width: int = 768, heads: int = 12, precision: str 
             w.mm(rows, n, k, bias=True)
             if after == "attention":
                 shape = ("batch", heads, "length", width // heads)
-                w.op("_scaled_dot_product_efficient_attention", [w.t(*shape)] * 3, [w.t(*shape)],
-                     views=8)
+                w.op(
+                    "_scaled_dot_product_efficient_attention",
+                    [w.t(*shape)] * 3,
+                    [w.t(*shape)],
+                    views=8,
+                )
             elif after:
                 for name, inputs, columns in after:
                     w.like(name, inputs, rows, columns)
@@ -76,8 +87,12 @@ def training(layers: int = 6, width: int = 768, heads: int = 12, precision: str 
         for n, k, after in reversed(_linears(width, inner)):
             if after == "attention":
                 shape = ("batch", heads, "length", width // heads)
-                w.op("_scaled_dot_product_efficient_attention_backward", [w.t(*shape)] * 4,
-                     [w.t(*shape)] * 3, views=8)
+                w.op(
+                    "_scaled_dot_product_efficient_attention_backward",
+                    [w.t(*shape)] * 4,
+                    [w.t(*shape)] * 3,
+                    views=8,
+                )
             elif after:
                 for name, inputs, columns in reversed(after):
                     w.like(f"{name}_backward", inputs + 1, rows, columns)
@@ -89,22 +104,45 @@ def training(layers: int = 6, width: int = 768, heads: int = 12, precision: str 
     backward = Phase("backward", "1", tuple(w.made))
 
     flat = _tensor("float32", parameters)
-    lists = [Operator(f"aten::{name}", (flat,) * reads, (flat,), tensors=100)
-             for name, reads in (("_foreach_add.List", 2), ("_foreach_mul_.Scalar", 1),
-                                 ("_foreach_lerp_.Scalar", 2), ("_foreach_mul_.Scalar", 1),
-                                 ("_foreach_addcmul_.Scalar", 3), ("_foreach_sqrt", 1),
-                                 ("_foreach_div_.Scalar", 1), ("_foreach_add_.Scalar", 1),
-                                 ("_foreach_addcdiv_.Scalar", 3))]
+    lists = [
+        Operator(f"aten::{name}", (flat,) * reads, (flat,), tensors=100)
+        for name, reads in (
+            ("_foreach_add.List", 2),
+            ("_foreach_mul_.Scalar", 1),
+            ("_foreach_lerp_.Scalar", 2),
+            ("_foreach_mul_.Scalar", 1),
+            ("_foreach_addcmul_.Scalar", 3),
+            ("_foreach_sqrt", 1),
+            ("_foreach_div_.Scalar", 1),
+            ("_foreach_add_.Scalar", 1),
+            ("_foreach_addcdiv_.Scalar", 3),
+        )
+    ]
     item = Operator("aten::_local_scalar_dense", (_tensor("float32"),), (), synchronises=True)
     optimiser = Phase("optimiser", "1", (*lists, item))
-    return Trace("invented", "train", precision, "sdpa", "cuda", {"torch": "0"}, {"batch": 7},
-                 parameters, (forward, backward, optimiser))
+    return Trace(
+        "invented",
+        "train",
+        precision,
+        "sdpa",
+        "cuda",
+        {"torch": "0"},
+        {"batch": 7},
+        parameters,
+        (forward, backward, optimiser),
+    )
 
 
 def _linears(width: int, inner: int) -> list:
     norm = [("native_dropout", 1, width), ("add.Tensor", 2, width), ("native_layer_norm", 1, width)]
-    return [(width, width, ()), (width, width, ()), (width, width, "attention"),
-            (width, width, norm[1:]), (inner, width, [("gelu", 1, inner)]), (width, inner, norm)]
+    return [
+        (width, width, ()),
+        (width, width, ()),
+        (width, width, "attention"),
+        (width, width, norm[1:]),
+        (inner, width, [("gelu", 1, inner)]),
+        (width, inner, norm),
+    ]
 
 
 def generation(
@@ -115,8 +153,14 @@ def generation(
     inner, size = 4 * width, width // heads
 
     def norm(rows: object) -> None:
-        for name, inputs in (("pow", 1), ("mean.dim", 1), ("add.Tensor", 1), ("rsqrt", 1),
-                             ("mul.Tensor", 2), ("mul.Tensor", 2)):
+        for name, inputs in (
+            ("pow", 1),
+            ("mean.dim", 1),
+            ("add.Tensor", 1),
+            ("rsqrt", 1),
+            ("mul.Tensor", 2),
+            ("mul.Tensor", 2),
+        ):
             w.like(name, inputs, rows, width)
 
     def attention(rows: object, batch: object, query: object, keys: object) -> None:
@@ -163,10 +207,28 @@ def generation(
     w.op("argmax", [w.t(rows, 32128)], [w.t(rows, dtype="int64")])
     w.op("_local_scalar_dense", [w.t(dtype="bool")], [], synchronises=True)
     decode = Phase("decode", "output-1", tuple(w.made), is_decode=True)
-    return Trace("invented", "generate", precision, "eager", "cuda", {"torch": "0"}, {"batch": 7},
-                 737_000_000, (encode, decode))
+    return Trace(
+        "invented",
+        "generate",
+        precision,
+        "eager",
+        "cuda",
+        {"torch": "0"},
+        {"batch": 7},
+        737_000_000,
+        (encode, decode),
+    )
 
 
 def sizes(batch: int, length: int, output: int = 0, beams: int = 1) -> dict[str, int]:
-    return {"batch": batch, "beams": beams, "length": length, "output": output, "first": 1,
-            "past": 0, "keys": 1, "next": 2, "limit": 1 + output}
+    return {
+        "batch": batch,
+        "beams": beams,
+        "length": length,
+        "output": output,
+        "first": 1,
+        "past": 0,
+        "keys": 1,
+        "next": 2,
+        "limit": 1 + output,
+    }
