@@ -7,6 +7,7 @@ up to the whole.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -97,7 +98,7 @@ class Clock:
         elif work.product:
             total_s *= self._nearest(path, work)
         cuts = (0.0, ideal_s, format_s, shaped_s, clocked_s, total_s)
-        parts = tuple(b - a for a, b in zip(cuts[:-1], cuts[1:], strict=True))
+        parts = tuple(b - a for a, b in itertools.pairwise(cuts))
         source = known.source if known else p.rates[path].source
         return Duration(parts, kernel.kernels, compute_s, real_s, source)  # type: ignore[arg-type]
 

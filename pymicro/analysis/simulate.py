@@ -163,7 +163,7 @@ class _Runner:
         reach_s = self._p.reach_s.value if host else 0.0
         wait_s = host.wait_s.value if host else 0.0
         host_s, device_s = q.host_s, q.device_s
-        if host:
+        if host and (ties or stretch.phase != "input"):
             host_s += host.run(stretch.phase)
         asked_from_s = host_s
         gaps_s = starved_s = waited_s = 0.0
