@@ -77,13 +77,14 @@ class FusedAttention:
 
     Attributes:
         share: of the rate on very long sequences. half_at: length at which half of that is left.
-        dropout, mask: factors with one of them.
+        dropout, mask: factors with one of them. key_s: seconds a key at least.
     """
 
     share: float
     half_at: float
     dropout: float
     mask: float
+    key_s: float
 
 
 @dataclass(frozen=True)
