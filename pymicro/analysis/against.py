@@ -1,0 +1,141 @@
+"""Two devices, one job: who is faster, which part makes it, what would turn it round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pymicro.analysis.cases import Case
+from pymicro.analysis.explain import NAMES, Explanation, explain, split
+from pymicro.analysis.primitives import GROUPS, Primitives
+from pymicro.analysis.simulate import simulate
+from pymicro.analysis.what_if import outcomes
+from pymicro.errors import UsageError
+
+# What two devices share: their intervals move together, and mostly cancel.
+_SHARED = ("host", "library", "gap", "floor")
+# What nothing shared explains: each simulation may be off by this, apart from the primitives.
+_MODEL = 0.05
+# Remedies that are tried to turn an order round.
+_TRIED = [("tf32", ""), ("amp", ""), ("graphs", ""), ("compile", ""), ("host", "2x"),
+          ("batch", "1"), ("batch", "64")]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Against:
+    """A comparison of one job on two devices.
+
+    Attributes:
+        first, second: their explanations. ratio: second's time over the first's, with its
+            interval. verdict: in words. parts: seconds by which the second is slower, by part.
+        flips: changes that turn the order round, in words.
+    """
+
+    first: Explanation
+    second: Explanation
+    ratio: tuple[float, float, float]
+    verdict: str
+    parts: tuple[tuple[str, float], ...]
+    flips: tuple[str, ...]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the interval of the ratio leaves one order only."""
+        return not self.ratio[1] <= 1.0 <= self.ratio[2]
+
+
+def against(
+    case: Case, p: Primitives, q: Primitives, other: Case | None = None, flips: bool = True
+) -> Against:
+    """Compare a job on two devices; `other` is the second's case where it differs.
+
+    Raises:
+        UsageError: both are the same device.
+    """
+    if p.key == q.key and p.name == q.name:
+        raise UsageError(f"--against {q.name}: that is the device itself.")
+    second = other or case
+    a, b = explain(case, p), explain(second, q)
+    ratio = _ratio(case, p, second, q)
+    first, last = split(case, p), split(second, q)
+    parts = tuple(sorted(((n, last[n] - first[n]) for n in NAMES), key=lambda x: -abs(x[1])))
+    turned = tuple(_flips(case, p, q, ratio[0])) if flips else ()
+    return Against(a, b, ratio, _verdict(p, q, ratio, a, b, parts), parts, turned)
+
+
+def _ratio(case: Case, p: Primitives, second: Case, q: Primitives) -> tuple[float, float, float]:
+    """Second's time over the first's in logarithms; what is shared moves in both at once."""
+
+    def of(left: Primitives, right: Primitives) -> float:
+        return math.log(
+            simulate(second.program, right, second.config).seconds
+            / simulate(case.program, left, case.config).seconds
+        )
+
+    middle = of(p, q)
+    below = above = 2 * math.log1p(_MODEL) ** 2
+    for group in GROUPS:
+        moves = []
+        for end in ("low", "high"):
+            left, right = p.with_value(group, end), q.with_value(group, end)
+            if group in _SHARED:
+                moves.append(of(left, right) - middle)
+            else:
+                moves += [of(left, q) - middle, of(p, right) - middle]
+        for by in moves:
+            if by < 0:
+                below += by * by
+            else:
+                above += by * by
+    return (
+        math.exp(middle), math.exp(middle - math.sqrt(below)), math.exp(middle + math.sqrt(above)),
+    )  # fmt: skip
+
+
+def _verdict(
+    p: Primitives,
+    q: Primitives,
+    ratio: tuple[float, float, float],
+    a: Explanation,
+    b: Explanation,
+    parts: tuple[tuple[str, float], ...],
+) -> str:
+    middle, low, high = ratio
+    if low <= 1.0 <= high:
+        return (
+            f"cannot tell: {q.name} takes {middle:.2f} times as long as {p.name}, and the "
+            f"evidence allows {low:.2f} to {high:.2f}."
+        )
+    slow, fast = (q, p) if middle > 1 else (p, q)
+    times = middle if middle > 1 else 1 / middle
+    sign = 1 if middle > 1 else -1
+    titles = {part.name: part.title for part in a.parts}
+    name, by = max(parts, key=lambda item: sign * item[1])
+    gap = abs(b.prediction.seconds.value - a.prediction.seconds.value)
+    return (
+        f"{slow.name} is slower than {fast.name}, {times:.2f} times "
+        f"({low if sign > 0 else 1 / high:.2f} to {high if sign > 0 else 1 / low:.2f}); most of it is {titles[name]}: "
+        f"{abs(by):.3g} s of {gap:.3g} s."
+    )
+
+
+def _flips(case: Case, p: Primitives, q: Primitives, middle: float) -> Iterator[str]:
+    """Changes to both, or to the slower one alone, after which the order is another."""
+    slow, fast = (q, p) if middle > 1 else (p, q)
+    fast_s = predict_s(case, fast)
+    tried = (outcomes(case, device, _TRIED) for device in (slow, fast))
+    for mine, theirs in zip(*tried, strict=True):
+        if mine.prediction is None:
+            continue
+        mine_s = mine.prediction.seconds.value
+        alike = mine.prediction.case.job.batch == case.job.batch
+        if theirs.prediction is not None and mine_s < theirs.prediction.seconds.value:
+            yield f"{mine.word} on both: {slow.name} is then the faster one"
+        elif alike and mine_s < fast_s:
+            yield f"{mine.word} on {slow.name} alone: {mine_s:.3g} s against {fast_s:.3g} s"
+
+
+def predict_s(case: Case, p: Primitives) -> float:
+    """Seconds of a case on a device, without an interval."""
+    return simulate(case.program, p, case.config).seconds

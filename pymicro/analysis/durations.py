@@ -1,0 +1,217 @@
+"""How long one operator occupies a device, and what each part of that time is due to.
+
+An operator takes its kernels' floor and, on top, the larger of arithmetic and memory. The parts
+are found by taking one cause away after the other, always in the order of PARTS, so that they add
+up to the whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from pymicro.analysis import products
+from pymicro.analysis.primitives import Kernel, Primitives
+from pymicro.analysis.work import Product, Work
+
+# In the order in which causes are taken away. `ideal`: the best format at the paper rate, and
+# every byte of that format at the paper bandwidth; nothing less is possible on this device.
+PARTS = ("ideal", "format", "shape", "clock", "quality")
+# The cache serves a working set up to this share of its size fully, and beyond twice its size not
+# at all: replacement is not perfect.
+_HELD, _LOST = 0.6, 2.0
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Seconds of one operator by part; `compute_s` and `memory_s` say which of the two bounds it.
+
+    Attributes:
+        kernels: how many it launches. source: `measured` if its very shape was.
+    """
+
+    parts: tuple[float, float, float, float, float]
+    kernels: float
+    compute_s: float
+    memory_s: float
+    source: str
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.parts)
+
+    @property
+    def bound(self) -> str:
+        """`compute`, `memory` or `floor`: what most of the time is."""
+        longest = max(self.compute_s, self.memory_s)
+        if longest < self.seconds / 2:
+            return "floor"
+        return "compute" if self.compute_s >= self.memory_s else "memory"
+
+
+class Clock:
+    """Durations on one device; asks each kind of operator once."""
+
+    def __init__(self, primitives: Primitives, tf32: bool = False) -> None:
+        self._p, self._tf32 = primitives, tf32
+        self._best = primitives.best_path()
+        self.of = lru_cache(maxsize=None)(self._of)
+
+    def _of(self, work: Work) -> Duration:
+        p = self._p
+        if work.kind == "none":
+            return Duration((0.0,) * 5, 0.0, 0.0, 0.0, "")  # type: ignore[arg-type]
+        if work.host_bytes:
+            seconds = p.link_s.value + work.host_bytes / p.link.value
+            return Duration((seconds, 0, 0, 0, 0), 0.0, 0.0, seconds, p.link.source)
+        kernel = kernel_of(work, p)
+        if work.product or (work.kind == "attention" and work.flop):
+            return self._product(work, kernel)
+        start_s = kernel.start * p.floor.value
+        paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
+        real_s = max(real_s, work.bytes / self._handled(work, kernel))
+        lean_s = paper_s * self._leaner(work)
+        parts = (lean_s, paper_s - lean_s, start_s, 0.0, real_s - paper_s)
+        return Duration(parts, kernel.kernels, 0.0, real_s, p.dram.source)
+
+    def _product(self, work: Work, kernel: Kernel) -> Duration:
+        """Arithmetic on a path against memory, cause by cause."""
+        p = self._p
+        path = p.path(work.dtype, self._tf32)
+        unit, peak = products.unit_of(path), p.peaks[path]
+        paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
+        clock = p.clock[path].value if path in p.clock else 1.0
+        start_s = kernel.start * p.floor.value
+        if work.product:
+            start_s = products.start_s(unit, p.floor.value)
+        ideal_s = max(work.flop / p.peaks[self._best], paper_s * self._leaner(work))
+        format_s = max(work.flop / peak, paper_s)
+        shaped_s = start_s + max(self._compute_s(work, peak, unit), paper_s)
+        clocked_s = start_s + max(self._compute_s(work, peak * clock, unit), paper_s)
+        compute_s = self._compute_s(work, self._rate(work, path), unit)
+        total_s = start_s + max(compute_s, real_s)
+        known = p.products.get((path, work.product)) if work.product else None
+        if known:
+            total_s = known.value
+        elif work.product:
+            total_s *= self._nearest(path, work)
+        cuts = (0.0, ideal_s, format_s, shaped_s, clocked_s, total_s)
+        parts = tuple(b - a for a, b in itertools.pairwise(cuts))
+        source = known.source if known else p.rates[path].source
+        return Duration(parts, kernel.kernels, compute_s, real_s, source)  # type: ignore[arg-type]
+
+    def _nearest(self, path: str, work: Work) -> float:
+        """By how much the nearest measured shape differs from the model; 1 if none is near."""
+        ours = work.product
+        assert ours is not None
+        best, found = _NEAR, None
+        for (of_path, other), value in self._p.products.items():
+            same = of_path == path and other.layout == ours.layout
+            if same and (other.batch > 1) == (ours.batch > 1):
+                far = _distance(ours, other)
+                if far < best:
+                    best, found = far, (other, value)
+        if found is None:
+            return 1.0
+        shape, value = found
+        width = 2 if path in ("fp16", "bf16") else 4
+        size = shape.m * shape.k + shape.k * shape.n + shape.m * shape.n
+        there = replace(
+            work, product=shape, flop=2 * shape.batch * shape.m * shape.n * shape.k,
+            bytes=shape.batch * size * width,
+        )  # fmt: skip
+        unit, p = products.unit_of(path), self._p
+        compute_s = self._compute_s(there, self._rate(there, path), unit)
+        model_s = products.start_s(unit, p.floor.value) + max(
+            compute_s, self._memory_s(there, p.dram.value)
+        )
+        return value.value / model_s
+
+    def _rate(self, work: Work, path: str) -> float:
+        rate = self._p.rates[path].value
+        batched = self._p.batched_share.get(path)
+        if batched and work.product and work.product.batch > 1:
+            return rate * batched.value
+        return rate
+
+    def _compute_s(self, work: Work, rate: float, unit: str) -> float:
+        p = self._p
+        if work.product:
+            return products.seconds(work.product, rate, p.sm_count, unit, p.floor.value)
+        row = p.library.attention[unit]
+        share = row.share * work.columns / (work.columns + row.half_at)
+        share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
+        return max(
+            work.flop / (rate * share * p.library.speed.value), work.columns * row.key_s
+        )
+
+    def _handled(self, work: Work, kernel: Kernel) -> float:
+        """Bytes a second that the operator's kernels themselves can handle."""
+        p = self._p
+        if not p.sm_clock_hz:
+            return float("inf")
+        is_narrow = work.dtype in ("float16", "bfloat16")
+        return kernel.per_clk[is_narrow] * p.sm_count * p.sm_clock_hz * p.library.speed.value
+
+    def _memory_s(self, work: Work, dram: float) -> float:
+        """Seconds for its bytes; weights come from DRAM, as others have passed since."""
+        if work.product and work.product.batch == 1:
+            return work.bytes / dram
+        return work.bytes / bandwidth(self._p, work.bytes, dram) if work.bytes else 0.0
+
+    def _leaner(self, work: Work) -> float:
+        """Bytes in the best format, as a share of those in the one used."""
+        wide = work.dtype in ("float32", "float64")
+        return 0.5 if wide and self._best in ("fp16", "bf16") else 1.0
+
+
+# Shapes that differ by more than a factor of eight in all are no neighbours.
+_NEAR = math.log(8.0)
+
+
+def _distance(a: Product, b: Product) -> float:
+    pairs = ((a.batch, b.batch), (a.m, b.m), (a.n, b.n), (a.k, b.k))
+    return sum(abs(math.log(x / y)) for x, y in pairs)
+
+
+# Below this many rows the gradient of an embedding takes a path without sorting.
+_FEW_ROWS = 3072
+
+
+def kernel_of(work: Work, p: Primitives) -> Kernel:
+    """What an operator launches here."""
+    table = p.library.kernels
+    found = table.get(work.name) or table[work.kind]
+    if work.tensors:
+        launches = max(1.0, work.tensors / p.library.tensors_a_launch)
+        return replace(found, kernels=launches, start=found.start * launches)
+    if work.name == "embedding_dense_backward" and work.gathered < _FEW_ROWS:
+        return replace(found, kernels=2.0, start=found.start * 2 / found.kernels)
+    return found
+
+
+def bandwidth(p: Primitives, size_bytes: float, dram: float | None = None) -> float:
+    """Bytes a second of a stream over a working set of this size, at a given DRAM bandwidth."""
+    slow = p.dram.value if dram is None else dram
+    if p.curve and dram == p.dram.value and size_bytes <= p.curve[-1][0]:
+        return _along(p.curve, size_bytes)
+    if not p.l2_bytes or p.l2.value <= slow:
+        return slow
+    lost, held = _LOST * p.l2_bytes, _HELD * p.l2_bytes
+    hit = min(1.0, max(0.0, (lost - size_bytes) / (lost - held)))
+    return 1.0 / (hit / p.l2.value + (1 - hit) / slow)
+
+
+def _along(curve: tuple[tuple[float, float], ...], size: float) -> float:
+    """A measured curve between its points, in logarithms of the size."""
+    import bisect
+    import math
+
+    place = bisect.bisect_left(curve, (size, 0.0))
+    if place == 0:
+        return curve[0][1]
+    (a, low), (b, high) = curve[place - 1], curve[min(place, len(curve) - 1)]
+    share = math.log(size / a) / math.log(b / a) if b > a else 0.0
+    return low + (high - low) * share

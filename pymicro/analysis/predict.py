@@ -1,0 +1,124 @@
+"""The time of a job on a device: simulated, with an interval and what bounds it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pymicro.analysis.cases import Case
+from pymicro.analysis.primitives import GROUPS, Primitives
+from pymicro.analysis.simulate import Simulation, simulate
+from pymicro.analysis.values import Kind, Value, worst
+from pymicro.analysis.work import Work
+
+# Less of the wall time than this in kernels, and the device is not what bounds the job.
+_BUSY = 0.85
+# What no primitive holds: products of this many shapes, caches, drift between runs.
+_MODEL = 0.05
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A simulated job on a device.
+
+    Attributes:
+        seconds: of all batches. unit_s: of one step or token, `unit` which. bound: in words.
+    """
+
+    case: Case
+    primitives: Primitives
+    simulation: Simulation
+    seconds: Value
+    unit: str
+    unit_s: Value
+    bound: str
+
+    @property
+    def busy_share(self) -> float:
+        wall_s = self.simulation.total.wall_s
+        return self.simulation.total.busy_s / wall_s if wall_s else 0.0
+
+    @property
+    def energy_j(self) -> Value | None:
+        """Energy of the card; between a third of its limit, idle but awake, and all of it."""
+        power_w = self.primitives.power_w
+        if power_w is None:
+            return None
+        low, high = power_w * 0.3, power_w * (0.3 + 0.7 * self.busy_share)
+        return Value(
+            self.seconds.value * (low + high) / 2, self.seconds.low * low,
+            self.seconds.high * power_w, "power limit x time, assumed share", "assumed",
+        )  # fmt: skip
+
+
+def predict(case: Case, p: Primitives) -> Prediction:
+    """Simulate a case on a device."""
+    found = simulate(case.program, p, case.config)
+    seconds = interval(lambda q: simulate(case.program, q, case.config).seconds, p)
+    count, unit = case.units
+    steady = seconds.times((found.seconds - found.config.start_s) / max(found.seconds, 1e-12))
+    return Prediction(
+        case, p, found, seconds, unit, steady.times(1 / max(count, 1)), bound(found, case, p)
+    )
+
+
+def interval(
+    of: Callable[[Primitives], float], p: Primitives, groups: Iterable[str] = GROUPS
+) -> Value:
+    """A figure that follows from primitives, with the interval that follows from theirs.
+
+    One group after the other goes to its ends; their effects are taken as independent.
+    """
+    middle = of(p)
+    below = above = (middle * _MODEL) ** 2
+    for group in groups:
+        ends = [of(p.with_value(group, end)) - middle for end in ("low", "high")]
+        below += min(*ends, 0.0) ** 2
+        above += max(*ends, 0.0) ** 2
+    low = max(middle - math.sqrt(below), 0.0) if middle >= 0 else middle - math.sqrt(below)
+    high = middle + math.sqrt(above)
+    return Value(middle, min(low, middle), max(high, middle), "simulated", evidence(p))
+
+
+def evidence(p: Primitives) -> Kind:
+    """The weakest evidence among the primitives that matter most."""
+    return worst([*p.rates.values(), p.dram, p.host.operator("")])
+
+
+def bound(found: Simulation, case: Case, p: Primitives) -> str:
+    """What bounds the job, in words."""
+    total = found.total
+    if not total.wall_s:
+        return "nothing"
+    share = total.busy_s / total.wall_s
+    if share < _BUSY:
+        idle = f"the device idles {100 * (1 - share):.0f} % of the time"
+        longest = max(
+            (("the host", total.starved_s), ("gaps between kernels", total.gap_s),
+             ("the link", total.copying_s)), key=lambda item: item[1],
+        )  # fmt: skip
+        return f"{longest[0]}: {idle}"
+    kind = max(total.bound, key=lambda name: total.bound[name])
+    words = {
+        "compute": f"arithmetic: {_path(case, p)} products",
+        "memory": "memory bandwidth",
+        "floor": "kernels too small to fill the device",
+    }
+    return f"{words[kind]} ({100 * total.bound[kind] / total.busy_s:.0f} % of its kernels' time)"
+
+
+def _path(case: Case, p: Primitives) -> str:
+    """The format of most of the job's products, and whether matrix units run them."""
+    flop: dict[str, float] = {}
+    works: tuple[Work, ...] = case.program.works
+    for stretch in case.program.stretches:
+        for step in stretch.steps:
+            work = works[step.work]
+            if work.kind in ("product", "attention"):
+                path = p.path(work.dtype, case.config.tf32)
+                flop[path] = flop.get(path, 0.0) + work.flop * stretch.times
+    if not flop:
+        return "no"
+    path = max(flop, key=lambda name: flop[name])
+    return f"{path} (vector units)" if path == "fp32" else f"{path} (matrix units)"

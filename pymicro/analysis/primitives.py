@@ -1,0 +1,213 @@
+"""The primitives of a device: the numbers from which the time of a job follows.
+
+Each is a `Value` with an interval and a source. Where they come from is decided in
+`primitives_sources`; what is made of them in `products`, `durations` and `simulate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+
+from pymicro.analysis.values import Value
+from pymicro.analysis.work import Product
+
+# Formats a product may run in; each is a row of `dtypes`.
+PATHS = ("fp32", "tf32", "fp16", "bf16")
+
+
+@dataclass(frozen=True)
+class HostCosts:
+    """Seconds that the host spends, by phase of a job; `""` is any other phase.
+
+    Attributes:
+        operator_s: to dispatch one operator that runs kernels, with the Python around it.
+        view_s: to dispatch one that only makes a view. launch_s: for each kernel after the first.
+        tensor_s: for each tensor of a list that an optimiser goes through.
+        wait_s: from the end of the device's work until the host goes on.
+        run_s: once a run of the phase, whatever it holds: loop, hooks, bookkeeping.
+    """
+
+    name: str
+    operator_s: Mapping[str, Value]
+    view_s: Value
+    launch_s: Value
+    tensor_s: Value
+    wait_s: Value
+    run_s: Mapping[str, Value] = field(default_factory=dict)
+
+    def operator(self, phase: str) -> Value:
+        return self.operator_s.get(phase) or self.operator_s[""]
+
+    def run(self, phase: str) -> float:
+        value = self.run_s.get(phase) or self.run_s.get("")
+        return value.value if value else 0.0
+
+    def faster(self, factor: float) -> HostCosts:
+        """A host that does all of it `factor` times as fast."""
+        return replace(
+            self,
+            name=f"{self.name}, {factor:g} times as fast",
+            operator_s={k: v.times(1 / factor) for k, v in self.operator_s.items()},
+            run_s={k: v.times(1 / factor) for k, v in self.run_s.items()},
+            **{f: getattr(self, f).times(1 / factor) for f in _PLAIN_HOST},
+        )
+
+
+_PLAIN_HOST = ("view_s", "launch_s", "tensor_s", "wait_s")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What the framework launches for an operator.
+
+    Attributes:
+        kernels: launched by one call. start: floors of a kernel that one call takes at least.
+        per_clk: bytes a clock and SM that they handle at most, of 4-byte and 2-byte formats.
+    """
+
+    kernels: float
+    start: float
+    per_clk: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class FusedAttention:
+    """What fused attention makes of the rate of a large product on one kind of unit.
+
+    Attributes:
+        share: of the rate on very long sequences. half_at: length at which half of that is left.
+        dropout, mask: factors with one of them. key_s: seconds a key at least.
+    """
+
+    share: float
+    half_at: float
+    dropout: float
+    mask: float
+    key_s: float
+
+
+@dataclass(frozen=True)
+class Library:
+    """The framework's kernels, by operator name or else by class; the same for all devices.
+
+    Attributes:
+        speed: factor on `per_clk` and on the share of attention, 1 where they were measured.
+    """
+
+    kernels: Mapping[str, Kernel]
+    attention: Mapping[str, FusedAttention]
+    tensors_a_launch: float
+    speed: Value
+
+
+@dataclass(frozen=True)
+class Primitives:
+    """All that a simulation needs to know of a device.
+
+    Attributes:
+        peaks: operations a second on paper by path, at the nominal clock; 0 or absent where the
+            device has no such path. rates: what a large product reaches.
+        clock: share of the nominal clock that a path holds under load; absent if not known.
+        paper_dram: bytes a second on paper; dram: what a large copy moves.
+        l2: bytes a second of a working set that the cache holds.
+        curve: measured (bytes, bytes a second) of streams, ascending; empty if not measured.
+        sm_clock_hz: nominal clock, None where it does not matter.
+        floor: seconds of the shortest kernel. gap: from one kernel's end to the next one's start
+            while both are queued. graph_gap: the same inside a graph. reach_s: from the host's
+            call to the start of its kernel on an idle device.
+        products: seconds of products measured at exactly this shape.
+        link: bytes a second from the host, link_s: seconds before the first byte.
+        batched_share: share of `rates` that batched products of a path reach, where it is known
+            to differ.
+        allreduce: bytes a second (bus bandwidth) by kind of link.
+    """
+
+    name: str
+    key: str
+    sm_count: int
+    sm_clock_hz: float | None
+    l2_bytes: int
+    memory_bytes: int | None
+    power_w: float | None
+    peaks: Mapping[str, float]
+    paper_dram: float
+    rates: Mapping[str, Value]
+    dram: Value
+    l2: Value
+    floor: Value
+    gap: Value
+    graph_gap: Value
+    reach_s: Value
+    link: Value
+    link_s: Value
+    host: HostCosts
+    library: Library
+    clock: Mapping[str, Value] = field(default_factory=dict)
+    curve: tuple[tuple[float, float], ...] = ()
+    products: Mapping[tuple[str, Product], Value] = field(default_factory=dict)
+    batched_share: Mapping[str, Value] = field(default_factory=dict)
+    allreduce: Mapping[str, Value] = field(default_factory=dict)
+
+    def path(self, dtype: str, tf32: bool = False) -> str:
+        """The path on which a product of torch's `dtype` runs here."""
+        short = {"float16": "fp16", "bfloat16": "bf16"}.get(dtype, "fp32")
+        if short == "fp32" and tf32 and self.peaks.get("tf32"):
+            return "tf32"
+        # A format without a path of its own is computed in the plainest one.
+        return short if self.peaks.get(short) else "fp32"
+
+    def best_path(self) -> str:
+        """The 16 or 32-bit format with the highest peak: what a perfect port would use."""
+        return max((p for p in PATHS if self.peaks.get(p)), key=lambda p: self.peaks[p])
+
+    def with_value(self, name: str, end: str) -> Primitives:
+        """One group of values at the `low` or `high` end of its interval.
+
+        A group that others rest on moves as a whole: all rates, all host costs.
+        """
+        return replace(self, **{name: _at(getattr(self, name), end)})
+
+    def scaled(self, name: str, factor: float) -> Primitives:
+        """One group multiplied: what a perturbation does."""
+        found = getattr(self, name)
+        if isinstance(found, Value):
+            return replace(self, **{name: found.times(factor)})
+        if isinstance(found, HostCosts):
+            return replace(self, host=found.faster(1 / factor))
+        if isinstance(found, Library):
+            return replace(self, library=replace(found, speed=found.speed.times(factor)))
+        return replace(self, **{name: {k: v.times(factor) for k, v in found.items()}})
+
+    def values(self) -> dict[str, Value]:
+        """Every value by name, for tables of sources."""
+        found: dict[str, Value] = {}
+        for f in fields(self):
+            held = getattr(self, f.name)
+            if isinstance(held, Value):
+                found[f.name] = held
+            elif f.name in ("rates", "clock", "batched_share", "allreduce"):
+                found |= {f"{f.name} {k}": v for k, v in held.items()}
+        found |= {f"host {k or 'operator'}": v for k, v in self.host.operator_s.items()}
+        return found
+
+
+# Groups that move together when an interval is worked out; a larger figure is slower or faster.
+GROUPS = ("rates", "dram", "l2", "floor", "gap", "link", "host", "products", "library")
+
+
+def _at(held: object, end: str) -> object:
+    if isinstance(held, Value):
+        return held.only(getattr(held, end))
+    if isinstance(held, HostCosts):
+        return replace(
+            held,
+            operator_s={k: v.only(getattr(v, end)) for k, v in held.operator_s.items()},
+            run_s={k: v.only(getattr(v, end)) for k, v in held.run_s.items()},
+            **{f: _at(getattr(held, f), end) for f in _PLAIN_HOST},
+        )
+    if isinstance(held, Library):
+        return replace(held, speed=held.speed.only(getattr(held.speed, end)))
+    if isinstance(held, Mapping):
+        return {k: v.only(getattr(v, end)) for k, v in held.items()}
+    return held

@@ -1,0 +1,236 @@
+"""Primitives from print: what others published of a card, else its paper figure times a share.
+
+The share of its paper peak that a card reaches is taken from cards of the same generation, or
+from all, whose figures are in print; it is nobody's guess, and its spread is the interval.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+
+from pymicro import stats
+from pymicro.analysis.primitives import PATHS
+from pymicro.analysis.values import Value, of_several, spread
+from pymicro.devices.catalogue import catalogue
+from pymicro.devices.cpu import CpuSpec
+from pymicro.devices.peaks import Spec, peak_ops_per_s
+from pymicro.devices.published import Published, published
+from pymicro.devices.spec import DeviceSpec
+from pymicro.devices.traps import spoilt
+from pymicro.dtypes import DTYPES
+
+# Figures of one device seldom agree better than this, whoever measured.
+_LEAST = 0.05
+_LARGE = 2048  # A product this large shows the rate; see the sizes in print.
+_COPIES = ("dram_memcpy_gbps", "dram_copy_gbps", "dram_read_gbps", "dram_scale_gbps",
+           "dram_add_gbps", "dram_triad_gbps")  # fmt: skip
+_NOT_THE_LIBRARY = ("hand-written", "own kernel", "cutlass", "user report")
+
+
+# Products -------------------------------------------------------------------------------------
+
+
+def rate(spec: Spec, path: str, peak: float) -> Value:
+    own = _rates_in_print().get((spec.key, path), {})
+    if own:
+        ids = ", ".join(own)
+        return of_several(own.values(), f"published: {ids}", "published", _LEAST)
+    shares, whose = _shares(spec, path)
+    if not shares:
+        return Value(peak * 0.7, peak * 0.4, peak, "data sheet x 0.7, assumed", "assumed")
+    share = stats.median(shares)
+    low, high = min(shares), max(shares)
+    text = f"data sheet x {share:.2f}, the median of {whose} in print"
+    return Value(peak * share, peak * low, peak * high, text, "datasheet")
+
+
+def _shares(spec: Spec, path: str) -> tuple[list[float], str]:
+    """Shares of paper peaks reached by cards of the same generation, or of all."""
+    capability = getattr(spec, "capability", None)
+    everywhere, near = [], []
+    for (key, of_path), figures in _rates_in_print().items():
+        other = catalogue().get(key)
+        if of_path != path or other is None:
+            continue
+        peak = peak_ops_per_s(other, DTYPES[path])
+        if peak:
+            share = stats.median(sorted(figures.values())) / peak
+            everywhere.append(share)
+            if other.capability == capability:
+                near.append(share)
+    return (near, "its generation") if near else (everywhere, "all cards")
+
+
+@functools.cache
+def _rates_in_print() -> Mapping[tuple[str, str], Mapping[str, float]]:
+    """By card and path: each source's best-supported figure of a large product."""
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in published():
+        if row.metric.name == "gemm_tflops" and row.key and row.dtype in PATHS and _is_large(row):
+            own = found.setdefault((row.key, row.dtype), {})
+            own.setdefault(row.source.id, []).append(row.value)
+    return {
+        card: {source: stats.median(sorted(values)) for source, values in own.items()}
+        for card, own in found.items()
+    }
+
+
+def _is_large(row: Published) -> bool:
+    """A whole product of the library, large enough, at the card's own power and no user's slip."""
+    spec = catalogue().get(row.key or "")
+    if spoilt(row, spec) or row.accumulate == "fp16" or row.fill == "zeros":
+        return False
+    if row.power_limit_w and spec and spec.tdp_w and row.power_limit_w < 0.95 * spec.tdp_w:
+        return False
+    if any(word in row.method.lower() for word in _NOT_THE_LIBRARY):
+        return False
+    if row.size.startswith(("best", "plateau")):
+        return "shapes" not in row.size
+    sides = row.size.split("x")
+    return len(sides) == 3 and all(s.isdecimal() and int(s) >= _LARGE for s in sides)
+
+
+# Memory ---------------------------------------------------------------------------------------
+
+
+def dram(spec: Spec) -> Value:
+    paper = spec.memory_bytes_per_s
+    assert paper
+    own = _copies_in_print().get(spec.key, {})
+    if own:
+        return of_several(own.values(), f"published: {', '.join(own)}", "published", _LEAST)
+    shares = [
+        stats.median(sorted(figures.values())) / other.memory_bytes_per_s
+        for key, figures in _copies_in_print().items()
+        if (other := catalogue().get(key)) and other.memory_bytes_per_s
+    ]
+    share = stats.median(sorted(shares))
+    text = f"data sheet x {share:.2f}, the median of all cards in print"
+    return Value(paper * share, paper * min(shares), paper * max(share, 0.95), text, "datasheet")
+
+
+@functools.cache
+def _copies_in_print() -> Mapping[str, Mapping[str, float]]:
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in published():
+        spec = catalogue().get(row.key or "")
+        if row.metric.name not in _COPIES or spec is None or spoilt(row, spec):
+            continue
+        if spec.memory_bytes_per_s and 0.6 < row.value / spec.memory_bytes_per_s <= 1:
+            found.setdefault(spec.key, {}).setdefault(row.source.id, []).append(row.value)
+    return {k: {s: stats.median(sorted(v)) for s, v in own.items()} for k, own in found.items()}
+
+
+def l2(spec: Spec, dram: Value) -> Value:
+    values = {
+        r.source.id: r.value
+        for r in published()
+        if r.key and r.key == spec.key and r.metric.name == "l2_read_gbps"
+    }
+    if values:
+        return of_several(values.values(), f"published: {', '.join(values)}", "published", 0.2)
+    if isinstance(spec, CpuSpec):
+        return dram.times(2.0)
+    # Bytes a clock and SM of all cards in print; the bus of an SM is 64 bytes wide.
+    each = [
+        r.value / (other.sm_count * other.boost_clock_hz)
+        for r in published()
+        if r.metric.name == "l2_read_gbps"
+        and r.key
+        and (other := catalogue().get(r.key))
+        and other.sm_count
+        and other.boost_clock_hz
+    ]
+    middle = stats.median(sorted(each))
+    ours = (spec.sm_count or 1) * (spec.boost_clock_hz or 1e9)
+    text = f"{middle:.0f} bytes a clock and SM, the median of all cards in print"
+    return Value(ours * middle, ours * min(each), ours * max(each), text, "datasheet")
+
+
+# Small costs and links ------------------------------------------------------------------------
+
+
+def of_metric(metric: str, least: float) -> Value:
+    rows = [r for r in published() if r.metric.name == metric]
+    ids = ", ".join(dict.fromkeys(r.source.id for r in rows))
+    return of_several([r.value for r in rows], f"published, other cards: {ids}", "published", least)
+
+
+def gap() -> Value:
+    """One more kernel in a busy stream, less the kernel itself."""
+    rows = [r for r in published() if r.metric.name == "launch_us" and "extra kernel" in r.size]
+    floor = of_metric("null_kernel_us", 0.0).value
+    # Neighbours overlap their ends: what is left beside a null kernel is never below this.
+    gaps = [max(r.value - floor / 2, 0.4e-6) for r in rows]
+    ids = ", ".join(dict.fromkeys(r.source.id for r in rows))
+    return of_several(gaps, f"published, other cards: {ids}", "published", 0.3)
+
+
+def reach() -> Value:
+    """From the call to the kernel's start, as profilers of several cards saw it."""
+    rows = [r for r in published() if r.metric.name == "launch_us" and r.size == "null kernel"]
+    ids = ", ".join(dict.fromkeys(r.source.id for r in rows))
+    return of_several([r.value for r in rows], f"published, other cards: {ids}", "published", 0.3)
+
+
+def graph_gap() -> Value:
+    rows = [r for r in published() if r.metric.name == "graph_node_us"]
+    ids = ", ".join(dict.fromkeys(r.source.id for r in rows))
+    gaps = [max(r.value - 0.9e-6, 0.2e-6) for r in rows]
+    return of_several(gaps, f"published, other cards: {ids}", "published", 0.5)
+
+
+def link(spec: Spec) -> Value:
+    own = {
+        r.source.id: r.value
+        for r in published()
+        if r.key and r.key == spec.key and r.metric.name == "h2d_gbps"
+    }
+    if own:
+        return of_several(own.values(), f"published: {', '.join(own)}", "published", _LEAST)
+    paper = getattr(spec, "pcie_bytes_per_s", None)
+    if not paper:
+        return spread(20e9, 0.5, "assumed", "assumed")
+    return Value(
+        paper * 0.82, paper * 0.6, paper * 0.9, "data sheet x 0.82, as cards in print", "datasheet"
+    )
+
+
+def allreduce(spec: Spec) -> Iterator[tuple[str, Value]]:
+    """Bus bandwidth over NVLink and over PCI Express for large messages."""
+    large = [
+        r
+        for r in published()
+        if r.metric.name == "allreduce_busbw_gbps"
+        and r.size.startswith(("1 GiB", "4 GiB", "8 GiB", "16 GiB", "8 GB"))
+    ]
+    own = [r for r in large if r.key == spec.key]
+    has_nvlink = bool(getattr(spec, "nvlink_bytes_per_s", 0))
+    if own:
+        kind = "nvlink" if has_nvlink else "pcie"
+        ids = ", ".join(dict.fromkeys(r.source.id for r in own))
+        yield kind, of_several([r.value for r in own], f"published: {ids}", "published", 0.1)
+    elif has_nvlink and isinstance(spec, DeviceSpec):
+        shares = [
+            r.value / (other.nvlink_bytes_per_s / 2)
+            for r in large
+            if (other := catalogue().get(r.key or "")) and other.nvlink_bytes_per_s
+        ]
+        share, one_way = stats.median(sorted(shares)), (spec.nvlink_bytes_per_s or 0) / 2
+        text = f"data sheet x {share:.2f}, the median of cards in print"
+        yield (
+            "nvlink",
+            Value(one_way * share, one_way * min(shares), one_way * max(shares), text, "datasheet"),
+        )
+    if not own or has_nvlink:
+        paper = getattr(spec, "pcie_bytes_per_s", None) or 0.0
+        shares = [
+            r.value / (other.pcie_bytes_per_s or 1)
+            for r in large
+            if (other := catalogue().get(r.key or "")) and not other.nvlink_bytes_per_s
+        ]
+        if paper and shares:
+            share = stats.median(sorted(shares))
+            text = f"data sheet x {share:.2f}, cards without NVLink in print"
+            yield "pcie", spread(paper * share, 0.4, text, "datasheet")

@@ -1,0 +1,73 @@
+"""All primitives of a device: the store's results first, then what ships measured, then print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+from pymicro.analysis import primitives_print as printed
+from pymicro.analysis import primitives_stored as stored
+from pymicro.analysis import primitives_tables as tables
+from pymicro.analysis.primitives import PATHS, HostCosts, Primitives
+from pymicro.analysis.values import Value
+from pymicro.devices.peaks import Spec, peak_ops_per_s
+from pymicro.dtypes import DTYPES
+from pymicro.errors import Unavailable
+from pymicro.results import Result
+
+
+def primitives(
+    spec: Spec, results: Sequence[Result] = (), host: HostCosts | None = None, measured: bool = True
+) -> Primitives:
+    """All primitives of a device, each from the best evidence there is.
+
+    Args:
+        results: stored results of this device. measured: False takes print and paper only.
+
+    Raises:
+        Unavailable: not even its paper figures are known.
+    """
+    known = _over(stored.of(results), tables.measured(spec.key)) if measured else stored.Stored()
+    peaks = {p: peak_ops_per_s(spec, DTYPES[p]) or 0.0 for p in PATHS}
+    if not peaks["fp32"] or not spec.memory_bytes_per_s:
+        raise Unavailable(
+            f"{spec.name}: its peak or its bandwidth is not known; add them as a row."
+        )
+    rates = {p: known.rates.get(p) or printed.rate(spec, p, peaks[p]) for p in PATHS if peaks[p]}
+    dram = known.dram or printed.dram(spec)
+    return Primitives(
+        name=spec.name,
+        key=spec.key,
+        sm_count=getattr(spec, "sm_count", None) or getattr(spec, "physical_cores", 1),
+        sm_clock_hz=getattr(spec, "boost_clock_hz", None),
+        l2_bytes=spec.last_level_cache_bytes or 0,
+        memory_bytes=spec.memory_bytes,
+        power_w=getattr(spec, "tdp_w", None),
+        peaks=peaks,
+        paper_dram=spec.memory_bytes_per_s,
+        rates=rates,
+        dram=dram,
+        l2=known.l2 or printed.l2(spec, dram),
+        floor=known.floor or printed.of_metric("null_kernel_us", 0.25),
+        gap=known.gap or printed.gap(),
+        graph_gap=known.graph_gap or printed.graph_gap(),
+        reach_s=printed.reach(),
+        link=known.link or printed.link(spec),
+        link_s=known.link_s or Value(12e-6, 8e-6, 20e-6, "assumed", "assumed"),
+        host=host or tables.default_host(),
+        library=tables.default_library(),
+        clock=known.clock,
+        curve=known.curve,
+        products=known.products,
+        batched_share=tables.batched(spec),
+        allreduce=dict(printed.allreduce(spec)),
+    )
+
+
+def _over(first: stored.Stored, second: stored.Stored) -> stored.Stored:
+    """What the first knows, else the second; tables are joined."""
+    joined = {}
+    for f in fields(stored.Stored):
+        a, b = getattr(first, f.name), getattr(second, f.name)
+        joined[f.name] = {**b, **a} if isinstance(a, dict) else (a or b)
+    return replace(first, **joined)

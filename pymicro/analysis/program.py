@@ -1,0 +1,119 @@
+"""A trace made ready to be simulated at one set of parameters: what each operator asks for.
+
+The same program is simulated many times, with other primitives; so everything that follows from
+shapes alone is worked out once, and operators that ask for the same share one `Work`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pymicro.analysis.work import Work, work_of
+from pymicro.workloads.trace import Operator, Phase, Trace, pasts_of, runs_of
+
+# Decode steps that are simulated; time between them is nearly a line.
+_PASTS = 4
+_FUSIBLE = ("pointwise", "random", "copy", "normalisation", "reduction", "softmax")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of one operator: the place of its work in the table, and what the host does."""
+
+    work: int
+    views: int
+    tensors: int
+    synchronises: bool
+    name: str
+    module: str
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A sequence of calls that a batch runs `times` times, one after another."""
+
+    phase: str
+    times: float
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Stretches of one batch in order, the table of works, and the trace they come from."""
+
+    trace: Trace
+    values: Mapping[str, int]
+    works: tuple[Work, ...]
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def flop(self) -> float:
+        """Operations of products and attention in one batch."""
+        return sum(
+            s.times * sum(self.works[step.work].flop for step in s.steps) for s in self.stretches
+        )
+
+
+def compiled(trace: Trace, values: Mapping[str, int], fused: bool = False) -> Program:
+    """The program of a trace.
+
+    Args:
+        values: the job's parameters, of `jobs.sizes_of`.
+        fused: chains of operators without products become one kernel each, as a compiler makes
+            them.
+    """
+    table: dict[Work, int] = {}
+    stretches = []
+    for phase in trace.phases:
+        for at, times in _at(phase, values):
+            calls = [(o, work_of(o, at)) for o in phase.operators]
+            calls = list(_fused(calls)) if fused else calls
+            steps = tuple(_steps(calls, table))
+            stretches.append(Stretch(phase.name, times, steps))
+    return Program(trace, dict(values), tuple(table), tuple(stretches))
+
+
+def _at(phase: Phase, values: Mapping[str, int]) -> Iterator[tuple[Mapping[str, int], float]]:
+    runs = runs_of(phase, values)
+    if not phase.is_decode:
+        if runs:
+            yield values, float(runs)
+        return
+    pasts = pasts_of(phase, values)
+    # Midpoints of equal stretches: exact where time is linear in the past.
+    count = min(runs, _PASTS)
+    for part in range(count):
+        past = pasts[int((part + 0.5) * runs / count)]
+        grown = {"past": past, "keys": past + 1, "next": past + 2}
+        yield {**values, **grown}, runs / count
+
+
+def _steps(calls: Sequence[tuple[Operator, Work]], table: dict[Work, int]) -> Iterator[Step]:
+    for operator, work in calls:
+        place = table.setdefault(work, len(table))
+        step = Step(
+            place, operator.views, operator.tensors, operator.synchronises, operator.name,
+            operator.module,
+        )  # fmt: skip
+        for _ in range(operator.calls):
+            yield step
+
+
+def _fused(calls: Sequence[tuple[Operator, Work]]) -> Iterator[tuple[Operator, Work]]:
+    """Chains between products as one kernel, which moves what the widest of them moves."""
+    chain: list[tuple[Operator, Work]] = []
+    for call in calls:
+        if call[1].kind in _FUSIBLE and not call[0].synchronises:
+            chain.append(call)
+            continue
+        yield from _one(chain)
+        chain = []
+        yield call
+    yield from _one(chain)
+
+
+def _one(chain: Sequence[tuple[Operator, Work]]) -> Iterator[tuple[Operator, Work]]:
+    if chain:
+        operator, work = max(chain, key=lambda call: call[1].bytes)
+        yield replace(operator, calls=1, views=0), work
