@@ -19,7 +19,7 @@ from pymicro.errors import PymicroError
 from pymicro.results import Result, Verified
 from pymicro.sampling import Plan, Samples
 from pymicro.telemetry import Telemetry
-from pymicro.timers import Timer, Timing
+from pymicro.timers import Call, Timer, Timing
 from pymicro.workbench import Workbench
 
 IDLE_S = 2.0  # before a burst
@@ -69,7 +69,7 @@ def prepare(benchmark: Benchmark, case: Case, bench: Workbench, fill: str, seed:
         bench.synchronise()
         prepared.call()
         bench.synchronise()
-        check = problem.reference.check(problem.result())
+        check = problem.check()
     except BaseException:
         prepared.close()
         raise
@@ -96,17 +96,20 @@ def burst(timer: Timer, side: Side) -> Samples:
     return sampling.burst(timer, side.prepared.call, Plan())
 
 
-def in_turns(timer: Timer, sides: Sequence[Side], effort: Effort) -> list[list[Samples]]:
+def in_turns(
+    timer: Timer, sides: Sequence[Side], effort: Effort, before: Call | None = None
+) -> list[list[Samples]]:
     """Blocks of all sides in turns after one warm-up under load; for each side its samples.
 
-    Ends when all medians are steady, but not before `effort.pairs` blocks of each.
+    `before` runs untimed ahead of every call, to flush caches. Ends when all medians are steady,
+    but not before `effort.pairs` blocks of each.
     """
     calls = [side.prepared.call for side in sides]
-    repeats = [sampling.repeats_for(timer, call, effort.batch_s) for call in calls]
+    repeats = [1 if before else sampling.repeats_for(timer, call, effort.batch_s) for call in calls]
     until = timer.now() + effort.warm_up_s
     while timer.now() < until:
         for call, count in zip(calls, repeats, strict=True):
-            timer.time(call, count)
+            timer.time(call, count, before)
     parts: list[list[Samples]] = [[] for _ in sides]
     while (done := len(pairs(parts))) < effort.pairs:
         wanted_s = (effort.pairs - done) * effort.block_s
@@ -116,7 +119,8 @@ def in_turns(timer: Timer, sides: Sequence[Side], effort: Effort) -> list[list[S
             min_seconds=wanted_s,
             budget_s=max(effort.most_s, 1.5 * wanted_s),
         )
-        for part, samples in zip(parts, sampling.sustained(timer, calls, plan), strict=True):
+        tracks = sampling.sustained(timer, calls, plan, before)
+        for part, samples in zip(parts, tracks, strict=True):
             part.append(samples)
     return parts
 
@@ -164,12 +168,13 @@ def measured(
     effort: Effort,
     shared: Shared,
     with_burst: bool = False,
+    before: Call | None = None,
 ) -> list[Result]:
-    """Blocks of all sides as results, and their bursts if asked for."""
+    """Blocks of all sides as results, and their bursts if asked for; see `in_turns`."""
     gc.disable()
     try:
         bursts = [burst(bench.timer, side) if with_burst else None for side in sides]
-        tracks = zip(*pairs(in_turns(bench.timer, sides, effort)), strict=True)
+        tracks = zip(*pairs(in_turns(bench.timer, sides, effort, before)), strict=True)
     finally:
         gc.enable()
     return [

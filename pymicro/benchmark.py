@@ -32,13 +32,14 @@ class Axis:
 
 @dataclass(frozen=True)
 class Operand:
-    """One array of a case. `fill` is `input` (drawn), `cycle` (the numbers below its length in
-    random order) or `output` (poisoned before each check)."""
+    """One array of a case. `fill` is `input` (drawn), `repeated` (drawn for a period, see
+    `operands.period`, and repeated from there), `cycle` (the numbers below its length in random
+    order) or `output` (poisoned before each check)."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    fill: Literal["input", "cycle", "output"] = "input"
+    fill: Literal["input", "repeated", "cycle", "output"] = "input"
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,10 @@ class Clock:
 
 
 class Reference(Protocol):
-    """The expected answer of a case, made once for all backends."""
+    """The expected answer of a case, made once for all backends.
+
+    One that has `check_in_place` too is given an `outputs.Output` there, and no copy on the host.
+    """
 
     def check(self, output: Any, /) -> Any: ...
 
@@ -90,14 +94,18 @@ class Benchmark:
         cache: `hot` (operands stay where the last call left them) or `cold` (L2 flushed).
         operands: arrays of a case, in the order in which kernels take them.
         work: what one call does.
-        reference: the expected answer for given inputs, in higher precision; its `check(output)`
-            returns the error and the tolerance or raises WrongResult; see `verify`.
+        reference: the expected answer for given inputs (one period of those that repeat), in
+            higher precision; its `check(output)` returns the error and the tolerance or raises
+            WrongResult; see `verify`.
         kernels: column titles and rows of a list of our own kernels, for `--list`.
         defaults: parameter values that suit a device, given its kind and its peak for the dtype.
+        within: the same values, made smaller if the device has so many bytes free only.
         tunable: whether `--tune` may search among our CUDA kernels; see `tuning`.
         clock: which clock times a point.
         applies: whether a variant has anything to do with a point; else it is not planned.
         reduced: a point without the parameters that mean nothing for it.
+        written: the share (0 to 1) of the lines that a call leaves in a cache that it wrote; a
+            flushed cache is left in that state, so that a call pays for its own write-backs.
         of_format: further such values, given the kind of device and the dtype.
         draws_power: whether lasting load slows a GPU down: then it is sampled in a burst and under
             sustained load; else once, all who solve a problem taking turns.
@@ -117,6 +125,8 @@ class Benchmark:
     reference: Callable[[str, Params, dict[str, Any]], Reference]
     defaults: Callable[[str, float | None], Params]
     examples: tuple[str, ...] = ()
+    within: Callable[[Params, int], Params] = lambda params, free_bytes: params
+    written: Callable[[Params], float] = lambda params: 1.0
     clock: Callable[[Params], Clock] = lambda params: Clock()
     applies: Callable[[str, Params], bool] = lambda variant, params: True
     reduced: Callable[[Params], Params] = lambda params: params

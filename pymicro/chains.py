@@ -8,8 +8,9 @@ from typing import Any
 Params = Mapping[str, Any]
 # Loads of the device code's unrolled loop; a walk is a whole number of them.
 STEPS_A_ROUND = 32
-# A kernel finds its L1 empty and must fill it before the first hit, so a chain that fits is walked
-# long enough for that to be lost in the total.
+# A GPU's kernel finds its L1 empty and must fill it before the first hit, so a chain that fits is
+# walked long enough for that to be lost in the total. A CPU keeps its caches from walk to walk, and
+# short walks are less often interrupted.
 _FITS_L1_BYTES = 2**18
 _STEPS = {"small": 2**20, "large": 2**16}
 # In shared memory a place is one address, of 64 bits if it may lie in another block.
@@ -27,7 +28,8 @@ def places(params: Params) -> int:
 
 def steps(params: Params) -> int:
     """Dependent loads of one call."""
-    is_small = params["size"] <= _FITS_L1_BYTES and params.get("where") != "host"
+    on_gpu = params.get("where") not in (None, "host")
+    is_small = on_gpu and params["size"] <= _FITS_L1_BYTES
     return _STEPS["small" if is_small else "large"] // (16 if params.get("where") == "host" else 1)
 
 

@@ -188,6 +188,16 @@ class Buffer:
         """Copy a C-contiguous numpy array of the same bytes to the device, and wait."""
         check(cuda().cuMemcpyHtoD(self.ptr, array.ctypes.data, self.nbytes))
 
+    def upload_repeated(self, block: Any) -> None:
+        """Fill with copies of a C-contiguous numpy array, the last one cut short, and wait."""
+        copied = min(block.nbytes, self.nbytes)
+        check(cuda().cuMemcpyHtoD(self.ptr, block.ctypes.data, copied))
+        while copied < self.nbytes:
+            count = min(copied, self.nbytes - copied)
+            check(cuda().cuMemcpyDtoD(self.ptr + copied, self.ptr, count))
+            copied += count
+        check(cuda().cuCtxSynchronize())
+
     def download(self) -> Any:
         """A numpy array with the contents, after all work queued so far."""
         import numpy as np
@@ -228,10 +238,11 @@ class Kernel:
 
     @classmethod
     def load(cls, cubin: bytes, entry: str, shared_bytes: int = 0) -> Kernel:
-        """Load `entry` now, so that nothing loads lazily behind a gate."""
+        """Load `entry` now, so that nothing loads lazily behind a gate; `shared_bytes` of dynamic
+        shared memory may be launched with it."""
         module = check(cuda().cuModuleLoadData(cubin))
         function = check(cuda().cuModuleGetFunction(module, entry.encode()))
-        if shared_bytes > 48 * 1024:
+        if shared_bytes:  # With what it declares itself, even 48 KiB may be more than the default.
             attribute = cuda().CUfunction_attribute
             check(
                 cuda().cuFuncSetAttribute(

@@ -18,6 +18,9 @@ from pymicro.errors import UsageError
 
 # Chunks are the unit of seeding, so the bits do not depend on the number of threads.
 _CHUNK = 2**20
+# Prime, so that no kernel that goes wrong by tiles, vectors or powers of two meets equal elements;
+# and some MiB, so that nothing short of DRAM holds a whole period many times over.
+_PERIOD = 4_194_301
 FILLS = ("normal", "uniform", "integers", "zeros")
 
 
@@ -50,6 +53,21 @@ def draw(shape: tuple[int, ...], dtype: DType, fill: str, seed: int) -> np.ndarr
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         list(pool.map(one, starts, seeds))
     return out
+
+
+def period(count: int) -> int:
+    """After how many elements an array of `count` that is filled by `repeat` begins again."""
+    return min(count, _PERIOD)
+
+
+def repeat(out: np.ndarray, block: np.ndarray) -> None:
+    """Fill `out` with copies of `block`, the last one cut short."""
+    done = min(block.size, out.size)
+    out[:done] = block[:done]
+    while done < out.size:
+        count = min(done, out.size - done)
+        out[done : done + count] = out[:count]
+        done += count
 
 
 def _integers(rng: np.random.Generator, count: int, dtype: DType, fill: str) -> np.ndarray:

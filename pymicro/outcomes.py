@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pymicro.analysis.verdict import judge
 from pymicro.errors import PymicroError, Unavailable, without_folders
 from pymicro.results import Result
 from pymicro.sampling import Samples
@@ -25,7 +26,7 @@ def with_samples(result: Result, looks: Sequence[Samples], telemetry: Read, phas
     timings = [timing for samples in looks for timing in samples.timings]
     clocks = tuple(t.sm_clock_hz for t in timings)
     own: dict[str, Any] = {phase: tuple(t.seconds for t in timings)}
-    return replace(
+    measured = replace(
         result,
         outcome="ok",
         reason=None,
@@ -34,6 +35,20 @@ def with_samples(result: Result, looks: Sequence[Samples], telemetry: Read, phas
         details={**result.details, **sampled},
         **own,
     )
+    return believed(measured)
+
+
+class Impossible(PymicroError):
+    """A rate beyond what the device could do by any means; the message says beyond what."""
+
+
+def believed(result: Result) -> Result:
+    """Bytes that came faster than any wire carries them are a failure, not a figure.
+
+    Products keep their doubt beside the figure: their peak rests on a clock read from outside.
+    """
+    doubt = judge(result).doubt if result.bytes and not result.flop else None
+    return without_time(result, Impossible(doubt)) if doubt else result
 
 
 def without_time(result: Result, error: Exception) -> Result:

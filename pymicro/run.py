@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pymicro import backends, sampling, stats
-from pymicro.backends.base import Prepared, offered
+from pymicro.backends.base import Call, Prepared, offered
 from pymicro.benchmark import Benchmark, Case
 from pymicro.dtypes import DTYPES
 from pymicro.errors import PymicroError, Unavailable
@@ -251,8 +251,8 @@ def _prepared(benchmark: Benchmark, case: Case, options: Options, context: Conte
         prepared.call()
         context.bench.synchronise()
         first["first_call_s"] = timer.now() - began_s
-        output = problem.result if prepared.output is None else prepared.output
-        check = problem.reference.check(output())
+        own = prepared.output
+        check = problem.check() if own is None else problem.reference.check(own())
         blank = replace(
             blank,
             timer=timer.name,
@@ -274,7 +274,7 @@ def _first_look(
     try:
         clock = benchmark.clock(case.params)
         timer = context.bench.clock(clock)
-        before = context.bench.flush() if blank.cache == "cold" else None
+        before = _flush(benchmark, blank, context)
         with _undisturbed():
             if context.bench.place.kind == "cpu" or clock.side == "host":
                 plan = Plan(budget_s=max(share_s, 0.3))
@@ -285,9 +285,16 @@ def _first_look(
                 return _Measured(case, prepared, result)
             samples = sampling.burst(timer, prepared.call, Plan(), before)
         result = with_samples(blank, [samples], context.telemetry, "burst_s")
-        return _Measured(case, prepared, result, samples)
+        return _Measured(case, prepared, result, samples if result.outcome == "ok" else None)
     except Exception as error:
         return _Measured(case, prepared, without_time(blank, error))
+
+
+def _flush(benchmark: Benchmark, result: Result, context: Context) -> Call | None:
+    """What runs untimed before each call: for a cold cache, another's lines in it."""
+    if result.cache != "cold":
+        return None
+    return context.bench.flush(benchmark.written(result.params))
 
 
 def _told_cache(result: Result, options: Options) -> Result:
@@ -356,7 +363,7 @@ def _turns(under_way: _Run, measured: Sequence[_Measured]) -> Iterator[Result]:
     benchmark, context, share_s = under_way.benchmark, under_way.context, under_way.share_s
     left = [m for m in measured if m.is_ready]
     while left:
-        before = context.bench.flush() if left[0].result.cache == "cold" else None
+        before = _flush(benchmark, left[0].result, context)
         plan = Plan(min_seconds=share_s / 2, budget_s=share_s, block_s=share_s / _TURNS)
         try:
             timer = context.bench.clock(benchmark.clock(left[0].case.params))
@@ -395,7 +402,7 @@ def _sustained(
         return
     for measured in chosen:
         context.on_case(measured.case, "sustained")
-    before = context.bench.flush() if chosen[0].result.cache == "cold" else None
+    before = _flush(benchmark, chosen[0].result, context)
     plan = Plan(min_seconds=1.0, budget_s=max(2.0, share_s), batch_s=0.025, block_s=0.25)
     calls = [sampling.tagged(m.prepared.call, who) for who, m in enumerate(chosen)]
     timer = context.bench.clock(benchmark.clock(chosen[0].case.params))

@@ -33,6 +33,8 @@ ON_CHIP = ("l1", "shared", "dsmem")
 # launch be longer than the work; the largest L2 of a GPU so far is about half of the first figure.
 _CACHED_BELOW_BYTES = 2**28
 _BYTES_A_CALL = {"cuda": 2**32, "cpu": 2**28}
+# A pass of a whole GPU takes the latency of L2 at least, however little it reads.
+_MOST_PASSES = {"cuda": 2**14, "cpu": 2**26}
 _BYTES_A_CALL_AND_SM = 2**29
 
 
@@ -56,7 +58,8 @@ def passes(params: Params) -> int:
     moved = arrays_moved(params["op"]) * params["size"]
     if params.get("access", "sequential") != "sequential" or moved >= _CACHED_BELOW_BYTES:
         return 1
-    return -(-_BYTES_A_CALL["cuda" if "sms" in params else "cpu"] // moved)
+    kind = "cuda" if "sms" in params else "cpu"
+    return min(-(-_BYTES_A_CALL[kind] // moved), _MOST_PASSES[kind])
 
 
 def shuffled(i: np.ndarray, count: int) -> np.ndarray:

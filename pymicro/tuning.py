@@ -160,7 +160,7 @@ def _search_case(
                 f"{name} left the GPU unusable ({why}) and will not be tried again; "
                 "run --tune once more for the others."
             )
-        problem.reference.check(problem.result())
+        problem.check()
 
     makers = {
         name: partial(gemm.bound, row, case, bench.place, problem.arrays)

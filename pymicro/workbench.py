@@ -6,6 +6,7 @@ output is poisoned before the checked call, so that a kernel that writes nothing
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pymicro import driver
+from pymicro import compiler, driver
 from pymicro.backends.base import Place
 from pymicro.benchmark import Benchmark, Case, Clock, Operand, Reference
 from pymicro.dtypes import DTYPES
@@ -44,6 +45,7 @@ class Problem:
     output: str
     output_dtype: str
     reference: Reference
+    arch: str = ""
 
     def poison(self) -> None:
         """Fill the output with what no right answer is: NaN, or in integers a far number."""
@@ -59,6 +61,19 @@ class Problem:
         array = self.arrays[self.output]
         return array.download() if isinstance(array, driver.Buffer) else array
 
+    def check(self) -> Any:
+        """Compare the output with the reference.
+
+        Raises:
+            WrongResult: it is beyond tolerance.
+        """
+        array, in_place = self.arrays[self.output], getattr(self.reference, "check_in_place", None)
+        if in_place is None or not isinstance(array, driver.Buffer):
+            return self.reference.check(self.result())
+        from pymicro.outputs import DeviceOutput
+
+        return in_place(DeviceOutput(array, self.arch))
+
 
 class Workbench:
     """One device with its clock. Holds one problem at a time: the next one frees the last."""
@@ -71,7 +86,8 @@ class Workbench:
         """
         self.place, self.timer = _open(kind, index)
         self._problem: Problem | None = None
-        self._flush: Callable[[], None] | None = None
+        self._flushes: dict[float, Callable[[], None]] = {}
+        self._flushed: driver.Buffer | None = None
         self._refused: tuple[Any, Unavailable] | None = None
         self._others: dict[int, tuple[Any, EventTimer]] = {}
 
@@ -134,7 +150,7 @@ class Workbench:
 
     def _draw(self, benchmark: Benchmark, case: Case, fill: str, seed: int, key: Any) -> Problem:
         wanted = benchmark.operands(case.dtype, case.params)
-        self._refuse_too_large(_bytes_of(wanted))
+        self._refuse_too_large(wanted)
         arrays: dict[str, Any] = {}
         try:
             inputs = self._fill(wanted, fill, seed, arrays)
@@ -143,12 +159,16 @@ class Workbench:
             _free(arrays)
             raise
         output = next(o for o in wanted if o.fill == "output")
-        return Problem(key, arrays, output.name, output.dtype, reference)
+        return Problem(key, arrays, output.name, output.dtype, reference, self._arch())
+
+    def _arch(self) -> str:
+        return "sm_{}{}".format(*self.place.capability) if self.place.capability else ""
 
     def _fill(
         self, wanted: Sequence[Operand], fill: str, seed: int, arrays: dict[str, Any]
     ) -> dict[str, Any]:
-        """Put every operand into `arrays`; returns the host's copies of the inputs."""
+        """Put every operand into `arrays`; returns the host's copies of the inputs, of those that
+        repeat one period."""
         from pymicro import operands
 
         inputs = {}
@@ -157,31 +177,41 @@ class Workbench:
             if operand.fill != "output":
                 if operand.fill == "cycle":
                     host = operands.cycle(operand.shape[0], seed + number)
+                elif operand.fill == "repeated":
+                    drawn = (operands.period(operand.shape[0]),)
+                    host = operands.draw(drawn, dtype, fill, seed + number)
                 else:
                     host = operands.draw(operand.shape, dtype, fill, seed + number)
                 inputs[operand.name] = host
-                arrays[operand.name] = self._place(host)
+                arrays[operand.name] = self._place(host, operand.shape)
             else:
                 arrays[operand.name] = self._empty(operand.shape, dtype.storage)
         return inputs
 
-    def _refuse_too_large(self, needed: int) -> None:
+    def _refuse_too_large(self, wanted: Sequence[Operand]) -> None:
         # The host keeps a copy of the inputs and, for checking, of the output.
-        for kind, extra in {self.place.kind: 0, "cpu": _CHECK_BYTES}.items():
+        on_host = {"cpu": _bytes_of(wanted, is_host=self.place.kind == "cuda") + _CHECK_BYTES}
+        for kind, needed in ({self.place.kind: _bytes_of(wanted)} | on_host).items():
             free = free_memory_bytes(kind)
-            if needed * _HEADROOM + extra > free:
+            if needed * _HEADROOM > free:
                 where = "GPU" if kind == "cuda" else "main"
                 raise Unavailable(
                     f"the operands need {binary_bytes(needed)}; {binary_bytes(free)} of {where} "
                     "memory is free."
                 )
 
-    def _place(self, host: Any) -> Any:
-        if self.place.kind == "cpu":
+    def _place(self, host: Any, shape: tuple[int, ...]) -> Any:
+        """An array of `shape` that holds `host`, again and again if it is longer."""
+        whole = self._empty(shape, host.dtype.str)
+        if self.place.kind == "cuda":
+            whole.upload_repeated(host)
+            return whole
+        if host.shape == shape:
             return host
-        buffer = driver.Buffer(host.shape, host.dtype.str)
-        buffer.upload(host)
-        return buffer
+        from pymicro import operands
+
+        operands.repeat(whole, host)
+        return whole
 
     def _empty(self, shape: tuple[int, ...], storage: str) -> Any:
         if self.place.kind == "cpu":
@@ -202,20 +232,33 @@ class Workbench:
         if self.place.kind == "cuda":
             driver.check(driver.cuda().cuCtxSynchronize())
 
-    def flush(self) -> Callable[[], None]:
-        """A call that writes over twice the last cache level, so that nothing else stays in it."""
-        if self._flush is None:
-            self._flush = _cpu_flush() if self.place.kind == "cpu" else self._gpu_flush()
-        return self._flush
+    def flush(self, written: float = 1.0) -> Callable[[], None]:
+        """A call that goes over twice the last cache level, so that nothing else stays in it; it
+        writes to so large a share of the lines (0 to 1) and reads the others."""
+        if written not in self._flushes:
+            make = _cpu_flush if self.place.kind == "cpu" else self._gpu_flush
+            self._flushes[written] = make(written)
+        return self._flushes[written]
 
-    def _gpu_flush(self) -> Callable[[], None]:
-        gpu = driver.open_gpu(self.place.index)
-        buffer = driver.Buffer((2 * gpu.attribute("L2_CACHE_SIZE"),), "uint8")
-        return partial(buffer.fill_bytes, 0)
+    def _gpu_flush(self, written: float) -> Callable[[], None]:
+        if self._flushed is None:
+            gpu = driver.open_gpu(self.place.index)
+            self._flushed = driver.Buffer((2 * gpu.attribute("L2_CACHE_SIZE"),), "uint8")
+            self._flushed.fill_bytes(0)
+        buffer = self._flushed
+        kernel = driver.Kernel.load(compiler.compile_cubin("cache.cu", self._arch()), "displace")
+        arguments = [
+            ctypes.c_uint64(buffer.ptr),
+            ctypes.c_int64(buffer.nbytes // 16),
+            ctypes.c_uint32(round(written * 32) * 32),  # threads that write: whole warps of 1024
+            ctypes.c_uint64(buffer.ptr),
+        ]
+        grid = (2 * (self.place.sm_count or 1), 1, 1)
+        return kernel.bind(grid, (1024, 1, 1), arguments, self.place.stream)
 
 
-def _cpu_flush() -> Callable[[], None]:
-    """Every core writes: each has caches of its own besides its share of the last level."""
+def _cpu_flush(written: float) -> Callable[[], None]:
+    """Every core takes part: each has caches of its own besides its share of the last level."""
     import numpy as np
 
     from pymicro.devices.cpu import describe_cpu
@@ -223,12 +266,17 @@ def _cpu_flush() -> Callable[[], None]:
     cache_bytes = describe_cpu().last_level_cache_bytes or _UNKNOWN_CACHE_BYTES
     cores = usable_cores()
     parts = np.empty((cores, 2 * cache_bytes // cores + 2 * _CORE_CACHE_BYTES), "uint8")
-    pool = ThreadPoolExecutor(cores)
+    pool, dirty = ThreadPoolExecutor(cores), round(written * parts.shape[1])
+
+    def go_over(part: np.ndarray) -> None:
+        part[:dirty] = 0
+        part[dirty:].max(initial=0)
 
     def flush() -> None:
-        for _ in pool.map(lambda part: part.fill(0), parts):
+        for _ in pool.map(go_over, parts):
             pass
 
+    parts.fill(0)  # Pages that were never written all read the same one.
     return flush
 
 
@@ -267,11 +315,16 @@ def free_memory_bytes(kind: str) -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _bytes_of(operands: Any) -> int:
+def _bytes_of(wanted: Sequence[Operand], is_host: bool = False) -> int:
+    """Bytes of operands; on a GPU's host, where one period stands for arrays that repeat and
+    their results are looked over in place, only of what the host needs."""
+    from pymicro import operands
+
+    repeats = is_host and any(operand.fill == "repeated" for operand in wanted)
     total = 0
-    for operand in operands:
-        elements = 1
-        for side in operand.shape:
-            elements *= side
+    for operand in wanted:
+        elements = math.prod(operand.shape)
+        if repeats:
+            elements = operands.period(elements)
         total += elements * DTYPES[operand.dtype].itemsize_bytes
     return total

@@ -65,6 +65,7 @@ def test_all_facts_of_a_gpu(fake_nvml):
         "power_limit_w": 500.0,
         "default_power_limit_w": 700.0,
         "max_sm_clock_hz": 1980e6,
+        "max_memory_clock_hz": 3201e6,
         "application_clock_hz": 1200e6,
         "default_application_clock_hz": 1980e6,
         "are_clocks_set": True,

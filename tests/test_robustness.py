@@ -203,17 +203,14 @@ class FakeGpuBench:
 
     def problem(self, *_):
         check = SimpleNamespace(reference="float64", error=0.0, tolerance=1.0)
-        reference = SimpleNamespace(check=lambda output: check)
-        return SimpleNamespace(
-            arrays={}, reference=reference, poison=lambda: None, result=lambda: None
-        )
+        return SimpleNamespace(arrays={}, poison=lambda: None, check=lambda: check)
 
     def synchronise(self): ...
 
     def clock(self, wanted):
         return self.timer
 
-    def flush(self):
+    def flush(self, written=1.0):
         return lambda: self.flushed.append(1)
 
 
@@ -308,7 +305,7 @@ def test_the_flush_buffer_is_not_allocated_anew_for_each_case(monkeypatch):
     class Buffer:
         def __init__(self, shape, storage):
             made.append(self)
-            self.freed = False
+            self.freed, self.ptr, self.nbytes = False, 16, shape[0]
 
         def fill_bytes(self, value): ...
 
@@ -316,13 +313,18 @@ def test_the_flush_buffer_is_not_allocated_anew_for_each_case(monkeypatch):
             self.freed = True
 
     monkeypatch.setattr(driver, "Buffer", Buffer)
+    monkeypatch.setattr(workbench.compiler, "compile_cubin", lambda *wanted: b"")
+    monkeypatch.setattr(
+        driver.Kernel, "load", lambda *wanted: SimpleNamespace(bind=lambda *_: print)
+    )
     monkeypatch.setattr(
         driver, "open_gpu", lambda index: SimpleNamespace(attribute=lambda name: 50 * 2**20)
     )
     bench = object.__new__(workbench.Workbench)
-    bench.place, bench._problem, bench._flush = Place("cuda"), None, None
+    bench.place, bench._flushes, bench._flushed = Place("cuda", 0, (9, 0), 132), {}, None
     for _ in range(10):
         bench.flush()
+        bench.flush(0.5)
     assert sum(not b.freed for b in made) <= 1
 
 

@@ -120,7 +120,7 @@ def _resident_blocks() -> int:
     if numba.config.ENABLE_CUDASIM:
         return 2
     chip = cuda.get_current_device()
-    return chip.MULTIPROCESSOR_COUNT * (chip.MAX_THREADS_PER_MULTI_PROCESSOR // THREADS)
+    return chip.MULTIPROCESSOR_COUNT * (chip.MAX_THREADS_PER_MULTIPROCESSOR // THREADS)
 
 
 # The order of a sum is nobody's promise here, and vector units need another one.

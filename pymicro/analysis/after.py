@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pymicro.analysis import launches, transfers
+from pymicro.analysis import launches, memory, transfers
 from pymicro.results import Finding, Result
 
 FINDERS: dict[str, Callable[[Sequence[Result]], list[Finding]]] = {
+    "bandwidth": memory.bandwidth_findings,
+    "latency": memory.latency_findings,
     "launch": launches.findings,
     "transfer": transfers.findings,
 }

@@ -1,24 +1,25 @@
-"""Cache levels from a latency sweep: plateaus of equal latency, found without being told where,
+"""Cache levels from a sweep over sizes: plateaus of equal cost, found without being told where,
 and whether the sizes at which they end agree with what the device's row says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pymicro import stats
 
 # Neighbouring points of one level differ by less than this; the next level costs more.
 _SAME_LEVEL = 1.2
-# A shoulder where a ring fits two caches in part is steeper than a level and is none itself.
+# A shoulder where a set fits two caches in part is steeper than a level and is none itself.
 _FEWEST_POINTS = 2
-# A cache is shared with page tables, code and others' data, and rings double from point to point.
-_AGREES = 2.0
+# Sizes of rows and of sweeps are round numbers, in units of 1000 or 1024.
+_ROUNDING = 1.1
 
 
 @dataclass(frozen=True)
 class Level:
-    """A plateau: the smallest and largest ring on it, and its median latency."""
+    """A plateau: the smallest and largest set of bytes on it, and its median cost in seconds."""
 
     first_bytes: int
     last_bytes: int
@@ -27,22 +28,33 @@ class Level:
 
 @dataclass(frozen=True)
 class Agreement:
-    """A cache of the device's row beside the plateau that ends nearest to it, None if none does."""
+    """A cache of the device's row beside the levels of a sweep.
+
+    `ends` is where the level ends that may be this cache: the last size that it still held, and
+    the first size at which the next level is reached. None: the sweep has no end of a level.
+    """
 
     name: str
     known_bytes: int
-    found_bytes: int | None
+    ends: tuple[int, int] | None
 
     @property
     def agrees(self) -> bool:
-        return self.found_bytes is not None
+        return self.ends is not None and _within(self.known_bytes, self.ends)
 
 
 def levels(points: Sequence[tuple[int, float]]) -> list[Level]:
-    """The plateaus of a sweep of (ring bytes, seconds a step), from the fastest on."""
+    """The plateaus of a sweep of (bytes, seconds a step or byte), from the fastest on.
+
+    Sets too small to reach the best cost come first in a sweep of rates and belong to no level.
+    """
+    ordered = sorted(points)
+    best = min((s for _, s in ordered), default=0.0)
+    while ordered and ordered[0][1] > _SAME_LEVEL * best:
+        ordered.pop(0)
     found: list[list[tuple[int, float]]] = []
     run: list[tuple[int, float]] = []
-    for size, seconds in sorted(points):
+    for size, seconds in ordered:
         if run and seconds > _SAME_LEVEL * stats.median([s for _, s in run]):
             found.append(run)
             run = []
@@ -56,14 +68,25 @@ def levels(points: Sequence[tuple[int, float]]) -> list[Level]:
 
 
 def agreements(found: Sequence[Level], caches: Mapping[str, int]) -> list[Agreement]:
-    """Each known cache and the plateau that ends within a factor of two of its size.
+    """Each known cache and the end of a level nearest to its size.
 
-    The last plateau is memory: it ends where the sweep did, which says nothing.
+    A cache is somewhere between the largest set that it holds whole and the smallest that has the
+    next level's cost. The last level is memory: it ends where the sweep did, which says nothing.
     """
-    ends = [level.last_bytes for level in found[:-1]]
+    ends = [(a.last_bytes, b.first_bytes) for a, b in pairwise(found)]
     result = []
     for name, known in caches.items():
-        near = [end for end in ends if known / _AGREES <= end <= known * _AGREES]
-        best = min(near, key=lambda end: abs(end - known), default=None)
-        result.append(Agreement(name, known, best))
+        nearest = min(ends, key=lambda pair: _distance(known, pair), default=None)
+        result.append(Agreement(name, known, nearest))
     return result
+
+
+def _within(known: int, ends: tuple[int, int]) -> bool:
+    return ends[0] / _ROUNDING <= known <= ends[1] * _ROUNDING
+
+
+def _distance(known: int, ends: tuple[int, int]) -> float:
+    """Factor by which a size lies outside; between the two ends, how far from their middle."""
+    low, high = ends
+    outside = max(low / known, known / high, 1.0)
+    return outside if outside > _ROUNDING else abs(known**2 / (low * high) - 1) * 1e-6

@@ -13,6 +13,9 @@ from pymicro.telemetry import Telemetry
 # Above this share of the peak at the measured clock, a figure is an error of the peak, the clock
 # or the count of operations, never an achievement.
 _IMPOSSIBLE = 1.02
+# What an SM takes in per clock at most, from its shared memory and L1 and through them: 32 banks
+# of 4 bytes (CUDA programming guide, shared memory, all compute capabilities from 5.0 on).
+_SM_BYTES_PER_CLOCK = 128
 _LIMIT_NAMES = {
     "power_cap": "power cap",
     "thermal": "thermal slowdown",
@@ -86,7 +89,8 @@ def judge(result: Result) -> Verdict:
         sm_clock_hz=clock,
         power_w=telemetry.power_w if telemetry else None,
         limit=_limit(result, telemetry),
-        doubt=_doubt(clock_fraction, value / peak if peak and not result.flop else None),
+        doubt=_doubt(clock_fraction, value / peak if peak and not result.flop else None)
+        or _sm_doubt(result, value, clock),
     )
 
 
@@ -136,6 +140,20 @@ def _limit(result: Result, telemetry: Telemetry | None) -> str:
         return ""
     limits = [_LIMIT_NAMES[x] for x in telemetry.limits if x in _LIMIT_NAMES]
     return ", ".join(limits) or "none seen"
+
+
+def _sm_doubt(result: Result, bytes_per_s: float, clock_hz: float | None) -> str | None:
+    """Whether more bytes went in or out of the SMs than they have wires for."""
+    sms = result.params.get("sms") or result.device.get("sm_count")
+    if result.flop or not (result.benchmark == "bandwidth" and sms and clock_hz):
+        return None
+    per_clock = bytes_per_s / clock_hz / sms
+    if per_clock <= _IMPOSSIBLE * _SM_BYTES_PER_CLOCK:
+        return None
+    return (
+        f"{per_clock:.0f} bytes a clock and SM cannot be, an SM has wires for "
+        f"{_SM_BYTES_PER_CLOCK}: the compiler removed work, or bytes are counted twice."
+    )
 
 
 def _doubt(clock_fraction: float | None, bus_fraction: float | None) -> str | None:

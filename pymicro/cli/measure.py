@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -63,6 +64,7 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
     given = words.given(benchmark, axis_words)
     dtypes, backends = words.dtypes(benchmark, common.dtype), words.backends(common.backend)
 
+    _check_plot(common)
     from pymicro import run
     from pymicro.cli.session import Session
     from pymicro.devices.here import resolve
@@ -88,6 +90,7 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
                 session.keep(result)
                 results.append(result)
         _show(benchmark, latest(results), common, session.headline())
+    _plot(latest(results), common)
     return 130 if interrupted() else _exit_code(results)
 
 
@@ -109,6 +112,35 @@ def _show(benchmark: Benchmark, results: Sequence[Any], common: Common, headline
         table.show(results, found, heading=headline)
     else:
         click.echo(report.render(results, found, common.format), nl=False)
+
+
+def _check_plot(common: Common) -> None:
+    """A picture that could not be drawn fails before anything is measured."""
+    if common.plot not in (None, "-"):
+        from pymicro.report import plots
+
+        plots.check(common.plot)
+
+
+def _plot(results: Sequence[Any], common: Common) -> None:
+    if common.plot is None:
+        return
+    from pymicro.analysis.sweeps import curves
+
+    found = curves(results, fewest=2)
+    if common.plot == "-":
+        from pymicro.report import sketch
+        from pymicro.report.terminal import Terminal
+
+        # Beside a document on stdout, a sketch is no part of it.
+        terminal = Terminal(None if common.format == "table" else sys.stderr)
+        for line in sketch.lines(found, terminal.width):
+            terminal.say(line)
+        return
+    from pymicro.report import plots
+
+    plots.draw_sweep(found, common.plot)
+    click.echo(f"drawn to {common.plot}", err=True)
 
 
 def _exit_code(results: Sequence[Any]) -> int:

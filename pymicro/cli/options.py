@@ -43,6 +43,7 @@ class Common:
     sustained: str
     quiet: bool
     tune: bool = False
+    plot: str | None = None
 
 
 def common(benchmark: Benchmark) -> list[click.Option]:
@@ -89,12 +90,23 @@ def common(benchmark: Benchmark) -> list[click.Option]:
         ),
         click.Option(["--quiet", "-q"], is_flag=True, help="no progress on stderr"),
         *_tuning(benchmark),
+        *_plotting(benchmark),
     ]
 
 
 def _tuning(benchmark: Benchmark) -> list[click.Option]:
     text = "first try every CUDA kernel of ours that fits and remember the fastest for later runs"
     return [click.Option(["--tune"], is_flag=True, help=text)] if benchmark.tunable else []
+
+
+def is_swept(benchmark: Benchmark) -> bool:
+    """Whether a run may be a curve over sizes."""
+    return any(axis.name == "size" and axis.kind == "bytes" for axis in benchmark.axes)
+
+
+def _plotting(benchmark: Benchmark) -> list[click.Option]:
+    text = "draw the curve over sizes: a file .html (interactive), .png or .svg, or - for here"
+    return [_flag("--plot", metavar="FILE", help=text)] if is_swept(benchmark) else []
 
 
 def of_axis(axis: Axis) -> click.Option:

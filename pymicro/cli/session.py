@@ -17,7 +17,7 @@ from pymicro.devices.here import Device
 from pymicro.dtypes import DTYPES
 from pymicro.errors import PymicroError
 from pymicro.telemetry import Sampler, Telemetry
-from pymicro.workbench import Workbench, usable_cores
+from pymicro.workbench import Workbench, free_memory_bytes, usable_cores
 
 
 class Session:
@@ -55,7 +55,8 @@ class Session:
         peak = peaks.peak_ops_per_s(self._device.spec, DTYPES[dtype])
         own: dict[str, Any] = {"threads": usable_cores(), "sms": self.bench.place.sm_count}
         own |= {"pair": self.bench.pairs(), "node": "near"}
-        suited = benchmark.defaults(self._device.kind, peak)
+        free_bytes = free_memory_bytes(self._device.kind)
+        suited = benchmark.within(benchmark.defaults(self._device.kind, peak), free_bytes)
         return own | dict(suited) | dict(benchmark.of_format(self._device.kind, dtype))
 
     def context(

@@ -30,6 +30,14 @@ def peak_ops_per_s(spec: Spec | None, dtype: DType) -> float | None:
     return spec.peak_ops_per_s(path) if spec is not None and path is not None else None
 
 
+def _caches(spec: Spec) -> dict[str, int]:
+    """Sizes that one core or SM has, or shares, from the nearest cache on; unknown ones absent."""
+    names = {"L1": "l1_and_shared_bytes_per_sm", "L2": "l2_bytes"}
+    if isinstance(spec, CpuSpec):
+        names = {"L1": "l1d_bytes", "L2": "l2_bytes", "L3": "l3_bytes"}
+    return {name: size for name, field in names.items() if (size := getattr(spec, field))}
+
+
 def facts(spec: Spec | None) -> Mapping[str, Any]:
     """What analysis needs to know of a device's paper figures, kept in each of its results."""
     if spec is None:
@@ -41,6 +49,8 @@ def facts(spec: Spec | None) -> Mapping[str, Any]:
         "key": spec.key,
         "sm_count": getattr(spec, "sm_count", None),
         "memory_bytes_per_s": spec.memory_bytes_per_s,
+        "memory_type": getattr(spec, "memory_type", "") or None,
+        "caches": _caches(spec),
         "peak_ops_per_s": {name: spec.peak_ops_per_s(path) for name, path in paths.items()},
         "ops_per_clk": {name: spec.ops_per_clk(path) for name, path in paths.items()},
         "vector_peak_ops_per_s": {n: spec.peak_ops_per_s(path) for n, path in vector.items()},

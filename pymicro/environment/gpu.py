@@ -16,9 +16,10 @@ from pymicro.errors import Unavailable
 _VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "vgpu host", 4: "vsga host"}
 
 
-def _clock(question: str) -> Callable[[Any, Any], float]:
+def _clock(question: str, domain: str = "SM") -> Callable[[Any, Any], float]:
     def read(n: Any, h: Any) -> float:
-        return nvml.positive(getattr(n, question)(h, n.NVML_CLOCK_SM)) * 1e6
+        which = getattr(n, f"NVML_CLOCK_{domain}")
+        return nvml.positive(getattr(n, question)(h, which)) * 1e6
 
     return read
 
@@ -77,6 +78,7 @@ _FACTS: dict[str, Callable[[Any, Any], Any]] = {
     "power_limit_w": _watts("nvmlDeviceGetEnforcedPowerLimit"),
     "default_power_limit_w": _watts("nvmlDeviceGetPowerManagementDefaultLimit"),
     "max_sm_clock_hz": _clock("nvmlDeviceGetMaxClockInfo"),
+    "max_memory_clock_hz": _clock("nvmlDeviceGetMaxClockInfo", "MEM"),
     "application_clock_hz": _clock("nvmlDeviceGetApplicationsClock"),
     "default_application_clock_hz": _clock("nvmlDeviceGetDefaultApplicationsClock"),
     "pcie_max": _pcie_max,

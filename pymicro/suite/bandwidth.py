@@ -31,7 +31,7 @@ def _operands(dtype: str, p: Params) -> tuple[Operand, ...]:
         words = (p["size"] // 4,)
         return Operand("a", words, "int32"), Operand("c", (PARTIALS,), "int32", fill="output")
     count, out = _elements(dtype, p)
-    inputs = [Operand(name, (count,), dtype) for name in "ab"[: inputs_of(p["op"])]]
+    inputs = [Operand(x, (count,), dtype, fill="repeated") for x in "ab"[: inputs_of(p["op"])]]
     if is_reduction(p["op"]):
         return (*inputs, Operand("c", (PARTIALS,), SUMS[dtype], fill="output"))
     return (*inputs, Operand("c", (out,), dtype, fill="output"))
@@ -54,17 +54,29 @@ def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> Reference:
         return expected.OnChip(p["op"], inputs["a"], passes(p), p["sms"])
     a: Any = inputs.get("a")
     b: Any = inputs.get("b")
+    count, _ = _elements(dtype, p)
     if p["access"] != "sequential":
         stride = p["stride"] if p["access"] == "strided" else None
-        return expected.Gathered(a, stride)
+        return expected.Gathered(a, count, stride)
     if is_reduction(p["op"]):
-        return expected.Summed(DTYPES[dtype], p["op"], a, b)
+        return expected.Summed(DTYPES[dtype], p["op"], count, a, b)
     return expected.Streamed(DTYPES[dtype], p["op"], a, b)
 
 
+def _written(p: Params) -> float:
+    """A sum leaves no line to be written back, a copy one for each that it read, and so on."""
+    return 0.0 if is_reduction(p["op"]) else 1 / arrays_moved(p["op"])
+
+
 def _defaults(kind: str, peak_ops_per_s: float | None) -> dict[str, Any]:
-    """Arrays that no cache holds: several times the largest so far."""
-    return {"size": 2**30 if kind == "cuda" else 2**28}
+    """Arrays that no cache holds, so long that starting and ending do not count: some 4 us, or two
+    percent of a read of 1 GiB by an H200."""
+    return {"size": 2**32 if kind == "cuda" else 2**28}
+
+
+def _within(p: Params, free_bytes: int) -> dict[str, Any]:
+    """Three arrays at most, with room beside them."""
+    return {**p, "size": min(p["size"], 2 ** ((free_bytes // 4).bit_length() - 1))}
 
 
 BENCHMARK = Benchmark(
@@ -108,6 +120,10 @@ BENCHMARK = Benchmark(
     work=_work,
     reference=_reference,
     defaults=_defaults,
+    within=_within,
+    draws_power=False,  # Streams stay below a power limit.
+    budget_s=2.5,
+    written=_written,
     examples=(
         "pymicro bandwidth",
         "pymicro bandwidth --op triad --dtype fp64 --size 1MiB:4GiB:x2",

@@ -55,10 +55,11 @@ def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> _Walk:
 
 
 def _defaults(kind: str, peak_ops_per_s: float | None) -> dict[str, Any]:
-    """A sweep from the smallest L1 to far beyond the last cache; a place a cache line."""
+    """A sweep by half octaves, from the smallest L1 to far beyond the last cache; a place a cache
+    line."""
     largest = 30 if kind == "cuda" else 28
-    sizes = tuple(2**n for n in range(14, largest + 1))
-    return {"size": sizes, "stride": 128 if kind == "cuda" else 64}
+    sizes = {half << n for n in range(13, largest) for half in (2, 3)} - {3 << largest - 1}
+    return {"size": tuple(sorted(sizes)), "stride": 128 if kind == "cuda" else 64}
 
 
 BENCHMARK = Benchmark(
@@ -102,6 +103,7 @@ BENCHMARK = Benchmark(
     work=_work,
     reference=_reference,
     defaults=_defaults,
+    budget_s=0.35,
     examples=(
         "pymicro latency",
         "pymicro latency --where shared,dsmem --size 16KiB",

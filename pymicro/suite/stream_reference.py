@@ -1,23 +1,45 @@
-"""The expected results of streams, gathers and on-chip reads, worked out on the host."""
+"""The expected results of streams, gathers and on-chip reads, worked out on the host.
+
+Inputs are given as one period of arrays that repeat themselves (`operands.period`), and results
+are looked over where they lie (`outputs`): their first period against what the host expects, all
+else against the period before.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from pymicro.dtypes import DTYPES, DType
 from pymicro.errors import WrongResult
-from pymicro.operands import decode, encode
+from pymicro.operands import decode, encode, period
+from pymicro.outputs import HostOutput, Output, as_bits, chunks
 from pymicro.streams import SCALARS, SUMS, shuffled
 from pymicro.verify import Check
 
-_CHUNK = 2**22
+# A gather in random order repeats nothing: pieces of it are compared, spread over the whole.
+_PIECES, _PIECE = 64, 4096
 
 
-class Streamed:
+class _InPlace:
+    """References that look at a result piece by piece."""
+
+    def check(self, c: np.ndarray) -> Check:
+        """Compare stored bits of c.
+
+        Raises:
+            WrongResult: an element is beyond tolerance; the message has its index.
+        """
+        return self.check_in_place(HostOutput(c))
+
+    def check_in_place(self, c: Output) -> Check:
+        """The same without a copy of c on the host."""
+        raise NotImplementedError
+
+
+class Streamed(_InPlace):
     """c = s, a, s a, a + b or a + s b, every element of it.
 
     One rounding of the result is right and so are two, with the product rounded first: an error
@@ -29,23 +51,20 @@ class Streamed:
         self._dtype, self._op, self._a, self._b = dtype, op, a, b
         self._s = SCALARS[dtype.name]
 
-    def check(self, c: np.ndarray) -> Check:
-        """Compare stored bits of c.
-
-        Raises:
-            WrongResult: an element is beyond tolerance; the message has its index.
-        """
+    def check_in_place(self, c: Output) -> Check:
         exact = self._dtype.is_integer or self._op in ("write", "copy")
         tolerance = 0.0 if exact else 2 * self._dtype.unit_roundoff
-        worst = 0.0
-        for part in _chunks(c.size):
-            error = self._exact(c, part) if exact else self._relative(c, part)
+        worst, first = 0.0, period(c.size)
+        for part in chunks(first):
+            got = c.part(part.start, part.stop)
+            error = self._exact(got, part) if exact else self._relative(got, part)
             worst = max(worst, _largest(error, tolerance, part.start))
+        _refuse_break(c, first)
         return Check("elementwise", worst, tolerance)
 
-    def _exact(self, c: np.ndarray, part: slice) -> np.ndarray:
+    def _exact(self, got: np.ndarray, part: slice) -> np.ndarray:
         """1 where stored bits differ."""
-        return (_bits(c[part]) != _bits(self._whole(part))).astype(np.float32)
+        return (as_bits(got) != as_bits(self._whole(part))).astype(np.float32)
 
     def _whole(self, part: slice) -> Any:
         a: Any = self._a
@@ -62,7 +81,7 @@ class Streamed:
                 return a[part] * s
             return a[part] + (b[part] if self._op == "add" else b[part] * s)
 
-    def _relative(self, c: np.ndarray, part: slice) -> Any:
+    def _relative(self, stored: np.ndarray, part: slice) -> Any:
         assert self._a is not None
         wide: Any = np.longdouble if self._dtype.name == "fp64" else np.float64
         a: Any = decode(self._a[part], self._dtype).astype(wide)
@@ -71,7 +90,7 @@ class Streamed:
             b: Any = decode(self._b[part], self._dtype).astype(wide)
             terms.append(b * self._s if self._op == "triad" else b)
         size = sum(np.abs(t) for t in terms) + np.finfo(np.float32).tiny
-        got = decode(c[part], self._dtype).astype(wide)
+        got = decode(stored, self._dtype).astype(wide)
         return np.abs(got - sum(terms)) / size
 
 
@@ -83,18 +102,23 @@ class Summed:
     there are fewer than some 10^8 of them in fp32.
     """
 
-    def __init__(self, dtype: DType, op: str, a: np.ndarray, b: np.ndarray | None) -> None:
+    def __init__(
+        self, dtype: DType, op: str, count: int, a: np.ndarray, b: np.ndarray | None
+    ) -> None:
+        """`a` and `b` are a period of `count` elements."""
         self._sums = DTYPES[SUMS[dtype.name]]
-        self._count = a.size
+        self._count = count
         wide: Any = np.int64 if dtype.is_integer else np.longdouble
         self._expected, self._squares = wide(0), 0.0
-        for part in _chunks(a.size):
-            terms = decode(a[part], dtype).astype(np.int64 if dtype.is_integer else np.float64)
-            if op == "dot":
-                assert b is not None
-                terms = terms * decode(b[part], dtype)
-            self._expected += terms.sum(dtype=wide)
-            self._squares += float(np.square(terms, dtype=np.float64).sum())
+        times, rest = divmod(count, a.size)
+        for elements, weight in ((a.size, times), (rest, 1)):
+            for part in chunks(elements):
+                terms = decode(a[part], dtype).astype(np.int64 if dtype.is_integer else np.float64)
+                if op == "dot":
+                    assert b is not None
+                    terms = terms * decode(b[part], dtype)
+                self._expected += wide(weight) * terms.sum(dtype=wide)
+                self._squares += weight * float(np.square(terms, dtype=np.float64).sum())
 
     def check(self, c: np.ndarray) -> Check:
         """Compare the total.
@@ -120,26 +144,44 @@ class Summed:
         return Check("sum in extended precision", error, tolerance)
 
 
-class Gathered:
-    """c[i] = a[i stride], or with no stride a[shuffled(i)]: bit for bit."""
+class Gathered(_InPlace):
+    """c[i] = a[i stride], or with no stride a[shuffled(i)]: bit for bit.
 
-    def __init__(self, a: np.ndarray, stride: int | None) -> None:
-        self._a, self._stride = a, stride
+    With a stride c repeats itself as a does. In random order, each element of a once, c has the
+    sum of a's bits: compared beside pieces of c, it shows whatever was left out.
+    """
 
-    def check(self, c: np.ndarray) -> Check:
-        """Compare every element.
+    def __init__(self, a: np.ndarray, count: int, stride: int | None) -> None:
+        self._a, self._count, self._stride = a, count, stride
 
-        Raises:
-            WrongResult: one differs; the message has its index.
-        """
-        for part in _chunks(c.size):
-            differs = _bits(c[part]) != _bits(self._a[self._index(part)])
-            _largest(differs.astype(np.float32), 0.0, part.start)
-        return Check("elementwise", 0.0, 0.0)
+    def check_in_place(self, c: Output) -> Check:
+        first = period(c.size)
+        if self._stride or first == c.size:
+            for part in chunks(first):
+                self._compare(c, part)
+            if self._stride:
+                _refuse_break(c, first)
+            return Check("elementwise", 0.0, 0.0)
+        piece = min(_PIECE, c.size)
+        for start in np.linspace(0, c.size - piece, _PIECES).astype(np.int64).tolist():
+            self._compare(c, slice(start, start + piece))
+        if (off := (c.bit_sum() - self._bit_sum()) % 2**64) != 0:
+            raise WrongResult(f"wrong result: the sum of all elements' bits is off by {off}.")
+        return Check("pieces, and the sum of all bits", 0.0, 0.0)
+
+    def _compare(self, c: Output, part: slice) -> None:
+        differs = as_bits(c.part(part.start, part.stop)) != as_bits(self._a[self._index(part)])
+        _largest(differs.astype(np.float32), 0.0, part.start)
+
+    def _bit_sum(self) -> int:
+        times, rest = divmod(self._count, self._a.size)
+        whole, cut = HostOutput(self._a), HostOutput(self._a[:rest])
+        return (times * whole.bit_sum() + cut.bit_sum()) % 2**64
 
     def _index(self, part: slice) -> np.ndarray:
         index = np.arange(part.start, part.stop)
-        return index * self._stride if self._stride else shuffled(index, self._a.size)
+        index = index * self._stride if self._stride else shuffled(index, self._count)
+        return index % self._a.size
 
 
 class OnChip:
@@ -183,10 +225,13 @@ def _largest(error: np.ndarray, tolerance: float, first: int) -> float:
     )
 
 
-def _bits(array: np.ndarray) -> np.ndarray:
-    return array.view(f"u{array.dtype.itemsize}")
+def _refuse_break(c: Output, first: int) -> None:
+    """Compare what follows the first period with the period before.
 
-
-def _chunks(count: int) -> Iterator[slice]:
-    for start in range(0, count, _CHUNK):
-        yield slice(start, min(start + _CHUNK, count))
+    Raises:
+        WrongResult: an element differs; the message has its index.
+    """
+    if (at := c.first_break(first)) < c.size:
+        raise WrongResult(
+            f"wrong result: element {at} is not what the equal element {at - first} is."
+        )

@@ -24,7 +24,7 @@ def test_gpu_levels():
     assert [level.seconds for level in found] == [17e-9, 143e-9, 340e-9]
     assert [level.last_bytes for level in found] == [128 * KIB, 32 * MIB, 2**30]
     told = agreements(found, {"L1": 256 * KIB, "L2": 60 * MIB})
-    assert [a.found_bytes for a in told] == [128 * KIB, 32 * MIB]
+    assert [a.ends for a in told] == [(128 * KIB, 256 * KIB), (32 * MIB, 128 * MIB)]
     assert all(a.agrees for a in told)
 
 
@@ -42,12 +42,35 @@ def test_a_cache_that_does_not_show_is_said():
     found = levels(sweep([(2 * MIB, 1e-9), (2**40, 9e-9)]))
     (told,) = agreements(found, {"L3": 32 * MIB})
     assert not told.agrees
+    assert told.ends == (2 * MIB, 4 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("known", "agrees"),
+    [
+        *((16 * KIB, False), (29 * KIB, False), (30 * KIB, True), (32 * KIB, True)),
+        *((48 * KIB, True), (64 * KIB, True), (72 * KIB, False), (128 * KIB, False)),
+    ],
+)
+def test_a_cache_lies_between_what_it_holds_and_what_it_does_not(known, agrees):
+    (told,) = agreements(levels(sweep([(32 * KIB, 1e-9), (2**40, 9e-9)])), {"L1": known})
+    assert told.agrees == agrees
+
+
+def test_sets_too_small_for_the_best_rate_belong_to_no_level():
+    """A bandwidth sweep begins with sizes that are over before they are fast."""
+    points = [(2**14, 9.0), (2**15, 4.0), *((2**n, 1.0) for n in range(16, 22)), (2**22, 3.0)]
+    found = levels([*points, (2**23, 3.1)])
+    assert [(level.first_bytes, level.last_bytes) for level in found] == [
+        (2**16, 2**21), (2**22, 2**23),
+    ]  # fmt: skip
 
 
 def test_memory_is_no_cache_however_the_sweep_ends():
-    found = levels(sweep([(32 * KIB, 1e-9), (2**40, 9e-9)], last=32 * MIB))
+    found = levels(sweep([(2**40, 9e-9)], last=32 * MIB))
     (told,) = agreements(found, {"L3": 32 * MIB})
-    assert told.found_bytes is None
+    assert told.ends is None
+    assert not told.agrees
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -1,53 +1,87 @@
 """Every bandwidth and latency kernel that the GPU here can run, against the host's references;
 skipped where there is none."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
-from pymicro import chains, driver, operands
-from pymicro.backends.base import Place
+from pymicro import chains, compiler
 from pymicro.backends.cuda import bandwidth, bandwidth_rows, latency
 from pymicro.benchmark import Case
 from pymicro.dtypes import DTYPES
-from pymicro.errors import Unavailable
+from pymicro.errors import Unavailable, WrongResult
+from pymicro.outputs import DeviceOutput
 from pymicro.suite import benchmark
+from pymicro.workbench import Workbench
 
-# Nothing but a tail, tiles and a tail, whole tiles, and arrays past L2, in bytes.
-SIZES = (8, 56, 4096, 100_008, 3 * 2**20 + 16, 2**24, 2**28 + 40)
-STREAMED = list(
-    dict.fromkeys((row, op) for row, op in bandwidth_rows.rows() if row.entry == "stream")
+# Nothing but a tail, tiles and a tail, whole tiles; and for one format arrays past L2, in bytes.
+SIZES, LARGE = (8, 100_008, 3 * 2**20 + 16, 2**24), 2**28 + 40
+STREAMED = sorted(
+    dict.fromkeys((row, op) for row, op in bandwidth_rows.rows() if row.entry == "stream"),
+    key=lambda pair: pair[1],
 )
+FORMATS = benchmark("bandwidth").dtypes
 
 
 @pytest.fixture(scope="module")
-def place() -> Place:
+def bench():
     try:
-        gpu = driver.open_gpu(0)
+        return Workbench("cuda")
     except Unavailable as reason:
         pytest.skip(str(reason))
-    return Place("cuda", 0, gpu.capability, gpu.attribute("MULTIPROCESSOR_COUNT"))
 
 
-def checked(name, dtype, params, place, bind):
-    """Draw, place, run on poisoned output, and compare."""
-    suite, arrays, inputs = benchmark(name), {}, {}
-    try:
-        for number, wanted in enumerate(suite.operands(dtype, params)):
-            row = DTYPES[wanted.dtype]
-            arrays[wanted.name] = driver.Buffer(wanted.shape, row.storage)
-            if wanted.fill == "input":
-                inputs[wanted.name] = operands.draw(wanted.shape, row, "normal", number)
-            elif wanted.fill == "cycle":
-                inputs[wanted.name] = operands.cycle(wanted.shape[0], number)
-            else:
-                arrays[wanted.name].fill_bytes(0xFF)
-                continue
-            arrays[wanted.name].upload(inputs[wanted.name])
-        driver.check(driver.cuda().cuCtxSynchronize())
-        bind(Case(name, "cuda", "fastest", dtype, params), arrays)()
-        return suite.reference(dtype, params, inputs).check(arrays["c"].download())
-    finally:
-        for array in arrays.values():
-            array.free()
+@pytest.fixture(scope="module")
+def place(bench):
+    return bench.place
+
+
+@pytest.fixture(scope="module")
+def compiled(place):
+    """All kernels at once: the compiler is where the time goes, and it runs on every core."""
+    arch = "sm_{}{}".format(*place.capability)
+    wanted = {
+        (row.source, row.macros(op, dtype))
+        for row, op in STREAMED
+        if row.runs_on(place.capability)
+        for dtype in FORMATS
+    }
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda w: compiler.compile_cubin(w[0], arch, w[1]), wanted))
+
+
+@pytest.fixture(scope="module")
+def problems(bench):
+    """Operands and references of one operation and format in all sizes, shared by its kernels."""
+    kept = {}
+
+    def problem(dtype, params):
+        key = (dtype, params["op"], params["access"], params["level"])
+        if kept.get("key") != key:
+            release()
+            kept["key"] = key
+        size = params["size"]
+        if size not in kept:
+            case = Case("bandwidth", "cuda", "fastest", dtype, params)
+            kept[size] = bench._draw(benchmark("bandwidth"), case, "normal", 0, None)
+        return kept[size]
+
+    def release():
+        for entry in kept.values():
+            for array in getattr(entry, "arrays", {}).values():
+                array.free()
+        kept.clear()
+
+    yield problem
+    release()
+
+
+def checked(bench, problem, call):
+    problem.poison()
+    bench.synchronise()
+    call()
+    bench.synchronise()
+    return problem.check()
 
 
 def point(place, **changes):
@@ -55,55 +89,87 @@ def point(place, **changes):
     return ordinary | {"sms": place.sm_count} | changes
 
 
-@pytest.mark.parametrize("dtype", benchmark("bandwidth").dtypes)
+# Kernels change fastest, so that those of one operation and format share its operands.
 @pytest.mark.parametrize(("row", "op"), STREAMED, ids=lambda x: getattr(x, "name", x))
-def test_streams(row, op, dtype, place):
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_streams(row, op, dtype, bench, place, problems, compiled):
     if not row.runs_on(place.capability):
         pytest.skip(f"{row.name} does not run on compute capability {place.capability}")
     kernel = bandwidth._load(row, op, dtype, place)
-    for size in SIZES[: None if dtype == "fp32" else -1]:
+    for size in (*SIZES, LARGE) if dtype == "fp32" else SIZES:
+        params = point(place, op=op, size=size)
+        problem = problems(dtype, params)
+        case = Case("bandwidth", "cuda", "fastest", dtype, params)
+        checked(bench, problem, bandwidth.bind_stream(row, kernel, case, place, problem.arrays))
 
-        def bind(case, arrays):
-            return bandwidth.bind_stream(row, kernel, case, place, arrays)
 
-        checked("bandwidth", dtype, point(place, op=op, size=size), place, bind)
+def run(name, dtype, params, bench):
+    case = Case(name, "cuda", "fastest", dtype, params)
+    module = {"bandwidth": bandwidth, "latency": latency}[name]
+    problem = bench.problem(benchmark(name), case, "normal", 0)
+    prepared = module.prepare(case, bench.place, problem.arrays)
+    try:
+        return checked(bench, problem, prepared.call)
+    finally:
+        prepared.close()
 
 
 @pytest.mark.parametrize(
     ("level", "op"), [("l1", "read"), ("shared", "read"), ("shared", "write"), ("dsmem", "read")]
 )
 @pytest.mark.parametrize("size", [32768, 65536, 131072])
-def test_levels_inside_an_sm(level, op, size, place):
+def test_levels_inside_an_sm(level, op, size, bench, place):
     if level == "dsmem" and place.capability < (9, 0):
         pytest.skip("clusters need compute capability 9.0")
     params = point(place, level=level, op=op, size=size, sms=place.sm_count // 2 * 2)
-    checked("bandwidth", "fp32", params, place, prepared(bandwidth, place))
+    run("bandwidth", "fp32", params, bench)
 
 
 @pytest.mark.parametrize("dtype", ["fp64", "fp32", "int8"])
 @pytest.mark.parametrize("access", ["strided", "random"])
-def test_gathers(access, dtype, place):
-    for size in (4096, 1_000_008, 2**26):
-        params = point(place, access=access, size=size)
-        checked("bandwidth", dtype, params, place, prepared(bandwidth, place))
+def test_gathers(access, dtype, bench, place):
+    for size in (4096, 1_000_008, 2**27):
+        run("bandwidth", dtype, point(place, access=access, size=size), bench)
 
 
 @pytest.mark.parametrize(("where", "step"), latency.ROWS)
 @pytest.mark.parametrize("size", [4096, 32768, 2**24])
-def test_chases(where, step, size, place):
+def test_chases(where, step, size, bench, place):
     params = {"size": size, "stride": 128, "where": where, "step": step}
     if place.capability < latency.ROWS[where, step].first:
         pytest.skip("clusters need compute capability 9.0")
     if chains.is_on_chip(params) and size > 48 * 1024:
         pytest.skip("more than shared memory holds")
-    checked("latency", "int32", params, place, prepared(latency, place))
+    run("latency", "int32", params, bench)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_an_element_that_was_left_out_is_found_on_the_device(dtype, bench, place):
+    """The comparison on the device sees one poisoned element in any period, and says where."""
+    params = point(place, size=2**27)
+    case = Case("bandwidth", "cuda", "driver", dtype, params)
+    problem = bench.problem(benchmark("bandwidth"), case, "normal", 0)
+    call = bandwidth.prepare(case, place, problem.arrays).call
+    checked(bench, problem, call)
+    itemsize, c = DTYPES[dtype].itemsize_bytes, problem.arrays["c"]
+    count, whole = c.nbytes // itemsize, c.ptr
+    arch = "sm_{}{}".format(*place.capability)
+    total = DeviceOutput(c, arch).bit_sum()
+    for at in (0, count // 2 + 1, count - 1):
+        c.ptr, c.nbytes = whole + at * itemsize, itemsize
+        before = DeviceOutput(c, arch).part(0, 1)[0]
+        c.fill_bytes(0x7E)
+        c.ptr, c.nbytes = whole, count * itemsize
+        assert DeviceOutput(c, arch).bit_sum() != total
+        with pytest.raises(WrongResult, match=f"element {at}\\b" if at else "wrong result"):
+            problem.check()
+        c.ptr, c.nbytes = whole + at * itemsize, itemsize
+        c.upload(before.reshape(1))
+        c.ptr, c.nbytes = whole, count * itemsize
+    problem.check()
 
 
 def test_partitions_of_l2_lie_at_plausible_distances(place):
     found = latency.partitions(place)
     assert 50 < found["l2_near_cycles"] <= found["l2_far_cycles"] < 2000
     assert 0 <= found["l2_far_share"] <= 1
-
-
-def prepared(module, place):
-    return lambda case, arrays: module.prepare(case, place, arrays).call

@@ -26,7 +26,7 @@ def drawn(dtype, p):
     inputs = {
         o.name: operands.draw(o.shape, DTYPES[o.dtype], "normal", n)
         for n, o in enumerate(wanted)
-        if o.fill == "input"
+        if o.fill != "output"
     }
     return inputs, wanted[-1], BANDWIDTH.reference(dtype, p, inputs)
 
@@ -93,7 +93,9 @@ def test_bytes_count_each_direction_once(op, arrays):
 def test_small_arrays_are_gone_through_until_a_call_is_long(op, size):
     p = point(op=op, size=size)
     moved = streams.arrays_moved(op) * size * streams.passes(p)
-    assert moved >= 2**28
+    # Thousands of passes take long by the latency of each.
+    assert moved >= 2**28 or streams.passes(p) >= 2**14
+    assert streams.passes(p) < 2**32, "kernels count passes in 32 bits"
 
 
 @settings(max_examples=30)

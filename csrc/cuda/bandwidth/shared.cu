@@ -17,12 +17,13 @@ constexpr bool kReads = kOp == Op::read;
 
 extern __shared__ __align__(128) Pack chunk[];
 
+// Volatile to the assembler too, which otherwise loads once what every pass reads again.
 DEVICE Pack get(u32 from) {
   Pack v;
 #if HOP
-  asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];" : PACK_OUT(v) : "r"(from));
+  asm volatile("ld.volatile.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];" : PACK_OUT(v) : "r"(from));
 #else
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : PACK_OUT(v) : "r"(from));
+  asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : PACK_OUT(v) : "r"(from));
 #endif
   return v;
 }

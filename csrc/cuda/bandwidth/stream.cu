@@ -5,7 +5,7 @@
 //   stream(a, b, c, s, count, passes)   c = a + s b and its kin (see access.cuh), `count` elements
 //
 // Arrays that stay in L2 are gone through `passes` times, since one pass would be over before the
-// launch is; a block moves on by some tiles each time, lest it meet its own in L1.
+// launch is. Blocks go on from pass to pass without a stop, so that none idles at the end of each.
 
 #include "bandwidth/access.cuh"
 
@@ -29,18 +29,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     stream(const Pack* a, const Pack* b, Pack* c, double s, i64 count, u32 passes) {
   const Stream w = {a, b, c, Format::splat(s), evict_first()};
   const u32 tiles = u32(u64(count) / (kElements * kTile));
-  Totals totals;
-  u32 shift = 0;
+  Totals totals = {};
+  u32 tile = blockIdx.x;
 #pragma unroll 1
   for (u32 pass = 0; pass < passes; ++pass) {
-    totals = {};
+    if (pass + 1 == passes) totals = {};  // Sums are those of the last pass.
 #pragma unroll 1
-    for (u32 turn = blockIdx.x; turn < tiles; turn += gridDim.x) {
-      const u32 tile = turn + shift < tiles ? turn + shift : turn + shift - tiles;
+    for (; tile < tiles; tile += gridDim.x)
       one_tile(w, i64(tile) * kTile + threadIdx.x, totals);
-    }
-    if (tiles % gridDim.x == blockIdx.x) finish(w, i64(tiles) * kTile, count, totals);
-    if (tiles) shift = (shift + gridDim.x / 2 + 1) % tiles;
+    tile -= tiles;
+    if (pass % gridDim.x == blockIdx.x) finish(w, i64(tiles) * kTile, count, totals);
   }
   if constexpr (kReduces) write_partial_sum(totals, (Sum*)c);
 }

@@ -122,53 +122,53 @@ def bulk(
 
 
 # Candidates by operation; the tuner decides among those that the chip can run. Few and unlike one
-# another: with and without hints, in turns and one tile a block, through registers and by engine.
-_WIDE = stream(512, 4, ("plain", "plain"), pack_bytes=32, first=(10, 0))
+# another: in turns and one tile a block, through registers and by engine. On an H200 the first of
+# each is the fastest: long rings by the engine for sums, and for what writes blocks that come and
+# go with a pack a thread, which mix reads and writes the best. No load of a sum is marked to leave
+# L2 first: what is left of it there from the last try would be taken for speed.
+_PLAIN = ("plain", "plain")
+_WIDE = stream(512, 4, _PLAIN, pack_bytes=32, first=(10, 0))
+_WIDE_TILES = stream(256, 1, _PLAIN, persistent=False, pack_bytes=32, first=(10, 0))
+_SUMS = (
+    stream(512, 4, _PLAIN),
+    stream(1024, 2, ("once", "plain")),
+    stream(256, 8, _PLAIN),
+    _WIDE,
+)
 STREAMS: dict[str, tuple[MemoryKernel, ...]] = {
-    "read": (
-        stream(512, 4, ("once", "plain")),
-        stream(1024, 4, ("once", "plain")),
-        stream(256, 8, ("first", "plain")),
-        _WIDE,
-        bulk(128, 32768, 6, ("plain", "plain")),
-        bulk(128, 16384, 6, ("first", "plain")),
-    ),
+    "read": (bulk(128, 32768, 2, _PLAIN), bulk(256, 16384, 3, _PLAIN), *_SUMS),
+    "dot": (bulk(256, 32768, 3, _PLAIN), bulk(128, 16384, 2, _PLAIN), *_SUMS),
     "write": (
-        stream(512, 4, ("plain", "plain")),
+        stream(256, 1, _PLAIN, persistent=False),
+        stream(1024, 1, _PLAIN, persistent=False),
+        stream(1024, 2, _PLAIN, persistent=False),
         stream(512, 4, ("plain", "stream")),
-        stream(256, 2, ("plain", "plain"), persistent=False),
         _WIDE,
-        bulk(32, 16384, 8, ("plain", "plain")),
-        bulk(32, 8192, 8, ("plain", "first")),
+        _WIDE_TILES,
+        bulk(32, 32768, 4, _PLAIN),
     ),
     "copy": (
-        stream(256, 4, ("once", "stream")),
+        stream(256, 1, _PLAIN, persistent=False),
+        stream(256, 1, ("plain", "stream"), persistent=False),
+        stream(1024, 2, _PLAIN, persistent=False),
         stream(512, 4, ("first", "plain"), persistent=False),
-        stream(256, 8, ("first", "first")),
-        stream(1024, 2, ("plain", "plain"), persistent=False),
+        stream(256, 4, ("once", "stream")),
         _WIDE,
-        bulk(32, 32768, 6, ("plain", "plain")),
-        bulk(32, 16384, 6, ("first", "plain")),
-        bulk(32, 8192, 8, ("first", "first")),
+        _WIDE_TILES,
+        bulk(32, 4096, 12, _PLAIN),
     ),
     "triad": (
-        stream(256, 4, ("once", "stream")),
+        stream(1024, 1, ("plain", "stream"), persistent=False),
+        stream(1024, 1, _PLAIN, persistent=False),
+        stream(256, 1, ("plain", "stream"), persistent=False),
         stream(512, 4, ("first", "plain"), persistent=False),
-        stream(512, 2, ("once", "plain")),
-        stream(1024, 2, ("plain", "plain"), persistent=False),
+        stream(512, 4, ("plain", "first")),
         _WIDE,
-        bulk(256, 16384, 3, ("plain", "plain"), drain_bulk=False),
-        bulk(256, 16384, 6, ("first", "plain")),
+        _WIDE_TILES,
+        bulk(512, 4096, 4, _PLAIN),
     ),
 }
-_DOT = (
-    stream(512, 4, ("once", "plain")),
-    stream(1024, 2, ("once", "plain")),
-    _WIDE,
-    bulk(128, 16384, 6, ("plain", "plain")),
-    bulk(128, 8192, 6, ("plain", "plain")),
-)
-STREAMS |= {"scale": STREAMS["copy"], "add": STREAMS["triad"], "dot": _DOT}
+STREAMS |= {"scale": STREAMS["copy"], "add": STREAMS["triad"]}
 
 # Arrays that stay in L2, several passes a launch: past L1 without prefetching neighbours.
 RESIDENT = (stream(1024, 4, ("l2", "plain")), stream(512, 4, ("l2", "plain")))

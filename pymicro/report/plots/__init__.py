@@ -43,6 +43,11 @@ def draw_roofline(model: Any, file: str) -> None:
     _draw("roofline", model, file)
 
 
+def draw_sweep(curves: Any, file: str) -> None:
+    """Draw curves of bandwidth or latency to `file`."""
+    _draw("sweep", curves, file)
+
+
 def _draw(name: str, what: Any, file: str) -> None:
     ending = check(file)
     module = import_module(f"pymicro.report.plots.{name}")
