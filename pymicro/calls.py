@@ -48,30 +48,32 @@ class Row:
 
 _ONE = ("args3",)
 _CPU = ("cpu",)
+_H200 = ("h200_sxm_141gb",)
 ROWS = (
     Row("native", "python", "an empty Python function", ("args0",), "cpu", _CPU),
     Row("native", "ctypes", "a C function through ctypes", kind="cpu", ran_on=_CPU),
     Row("native", "pybind11", "a C++ function through pybind11", kind="cpu", ran_on=_CPU),
-    Row("cuda", "cpp", "cuLaunchKernel in a C++ loop"),
+    Row("cuda", "cpp", "cuLaunchKernel in a C++ loop", ran_on=_H200),
     Row(
         "cuda",
         "bindings",
         "the driver through cuda.bindings, arguments laid out before",
         (*LAUNCHES, "record", "query", "synchronise", "allocate", "pool"),
+        ran_on=_H200,
     ),
-    Row("cuda", "core", "cuda.core's launch, arguments laid out at each"),
-    Row("cuda", "graph", "a CUDA graph's node, all replayed by one launch"),
-    Row("triton", "jit", "kernel[grid](…), which looks at each argument"),
-    Row("triton", "bound", "the compiled kernel, past that look"),
-    Row("cupy", "raw", "RawKernel"),
-    Row("numba", "jit", "cuda.jit with a signature"),
+    Row("cuda", "core", "cuda.core's launch, arguments laid out at each", ran_on=_H200),
+    Row("cuda", "graph", "a CUDA graph's node, all replayed by one launch", ran_on=_H200),
+    Row("triton", "jit", "kernel[grid](…), which looks at each argument", ran_on=_H200),
+    Row("triton", "bound", "the compiled kernel, past that look", ran_on=_H200),
+    Row("cupy", "raw", "RawKernel", ran_on=_H200),
+    Row("numba", "jit", "cuda.jit with a signature", ran_on=_H200),
     Row("numba", "njit", "a compiled function called from Python", kind="cpu", ran_on=_CPU),
-    Row("torch", "op", "torch.add(…, out=…)", _ONE),
+    Row("torch", "op", "torch.add(…, out=…)", _ONE, ran_on=_H200),
     Row("torch", "op", "torch.add(…, out=…)", _ONE, "cpu", _CPU),
-    Row("torch", "module", "the same in the forward of an nn.Module", _ONE),
+    Row("torch", "module", "the same in the forward of an nn.Module", _ONE, ran_on=_H200),
     Row("torch", "module", "the same in the forward of an nn.Module", _ONE, "cpu", _CPU),
-    Row("torch", "compiled", "the same through torch.compile", _ONE),
-    Row("torch", "tensor", ".item() and torch.empty", ("item", "pool")),
+    Row("torch", "compiled", "the same through torch.compile", _ONE, ran_on=_H200),
+    Row("torch", "tensor", ".item() and torch.empty", ("item", "pool"), ran_on=_H200),
     Row("torch", "tensor", ".item() and torch.empty", ("item", "allocate"), "cpu", _CPU),
 )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pymicro.benchmark import Axis, Benchmark, Clock, Operand, Params, Work
 from pymicro.errors import UsageError, WrongResult
-from pymicro.paths import HOST_PATHS, PEER_PATHS, initiator, is_peer, stages
+from pymicro.paths import HOST_PATHS, PEER_PATHS, ROWS, initiator, is_peer, stages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,6 +97,15 @@ def _clock(p: Params) -> Clock:
     return Clock("device", requests, initiator(path, p["pair"]))
 
 
+def _kernels() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Every variant: what it does, and where that has run."""
+    never = "not yet run on hardware"
+    return ("variant", "what it does", "has run on", "between GPUs"), [
+        (row.variant, row.does, " ".join(row.ran_on) or never, " ".join(row.peers_ran_on) or never)
+        for row in ROWS
+    ]
+
+
 BENCHMARK = Benchmark(
     name="transfer",
     summary="Copies between host and GPU: pinned or not, by copy engines, SMs or host threads.",
@@ -146,8 +155,10 @@ BENCHMARK = Benchmark(
         "pymicro transfer --path h2d --size 4:4GiB:x4",
         "pymicro transfer --path p2p,p2p-both --size 256MiB",
         "pymicro transfer --host pinned --node 0,1 --size 256MiB",
+        "pymicro transfer --list",
     ),
     clock=_clock,
     applies=_applies,
     reduced=_reduced,
+    kernels=_kernels,
 )

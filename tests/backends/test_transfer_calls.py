@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pymicro
-from pymicro import driver, pinned
+from pymicro import driver, paths, pinned
 from pymicro.backends.base import Place
 from pymicro.backends.cuda import copies, host_memory, transfer
 from pymicro.benchmark import Case
@@ -35,7 +35,7 @@ class FakeDriver:
         return (0,)
 
     def staged(self, to, source, nbytes, to_device, context, stages, chunk_bytes):
-        assert (context, len(stages), chunk_bytes) == (77, 1, copies.STAGE_BYTES)
+        assert (context, len(stages), chunk_bytes) == (77, 1, 2**18)
         (first, one, second, two, stream) = stages[0]
         assert second - first == chunk_bytes
         assert {one, two, stream} == {EVENT, EVENT + 1, OTHER}
@@ -127,7 +127,6 @@ def use(monkeypatch):
         monkeypatch.setattr(driver, "open_gpu", lambda index: gpu)
         monkeypatch.setattr(driver.Kernel, "load", staticmethod(FakeKernel.load))
         monkeypatch.setattr(copies.compiler, "compile_cubin", lambda *wanted: b"")
-        monkeypatch.setattr(copies, "STAGE_THREADS", 1)
         monkeypatch.setitem(
             sys.modules, "pymicro._native", SimpleNamespace(staged_copy=fake.staged)
         )
@@ -178,7 +177,7 @@ def test_every_copy_arrives_and_leaves_nothing_behind(use, variant, path, host):
     made.close()
     assert not fake.held
     if variant == "sm":
-        assert BOUND[-1] == ((132, 1, 1), (512, 1, 1))
+        assert BOUND[-1] == ((264, 1, 1), (512, 1, 1))
 
 
 @pytest.mark.parametrize(("variant", "path", "host"), [p for p in POINTS if p[0] != "sm"])
@@ -238,6 +237,22 @@ def test_a_busy_link_is_busy_until_the_measured_copy_ends(use, path, way):
     assert [name for name, *_ in fake.asked].count("cuStreamWaitEvent") == 1
 
 
+@pytest.mark.parametrize(
+    ("size", "cores", "expected"),
+    [
+        (4, 16, (1, 2**18)),
+        (2**18, 16, (1, 2**18)),
+        (2**20, 16, (2, 2**18)),
+        (2**24, 16, (8, 2**20)),
+        (2**28, 16, (12, 2**21)),
+        (2**28, 2, (2, 2**21)),
+        (2**32, 64, (12, 2**21)),
+    ],
+)
+def test_stages_by_size(size, cores, expected):
+    assert copies.stages(size, cores) == expected
+
+
 def test_a_staged_copy_without_the_compiled_module_is_a_skip(use, monkeypatch):
     fake = use()
     monkeypatch.setitem(sys.modules, "pymicro._native", None)
@@ -273,6 +288,17 @@ def test_sms_copy_whole_packs(use):
 )
 def test_bytes_that_are_counted(path, factor):
     assert TRANSFER.work("int32", {"path": path, "size": 100}).bytes == 100 * factor
+
+
+def test_the_list_tells_what_never_ran():
+    _, rows = TRANSFER.kernels()
+    assert [row[0] for row in rows] == ["engine", "sm", "staged"]
+    for row, cells in zip(paths.ROWS, rows, strict=True):
+        assert cells[2:] == tuple(
+            " ".join(known) or "not yet run on hardware" for known in (row.ran_on, row.peers_ran_on)
+        )
+        assert paths.notes(row.variant, "p2p")["ran_on"] == list(row.peers_ran_on)
+        assert paths.notes(row.variant, "h2d")["ran_on"] == list(row.ran_on)
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])

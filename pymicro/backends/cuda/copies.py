@@ -20,8 +20,10 @@ _TYPES = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64)
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: the legacy stream does not wait for it
 NO_TIME = 2  # CU_EVENT_DISABLE_TIMING
 
-# Host threads of a staged copy and bytes of each of their two buffers.
-STAGE_THREADS, STAGE_BYTES = 8, 2**20
+# Buffers of a staged copy: large enough that the link does not wait between them, small enough that
+# each of several threads has some to move. Beyond a dozen threads the memory is what they wait for.
+_LEAST_BYTES, _MOST_BYTES, _PIECES = 2**18, 2**21, 16
+_MOST_THREADS, _PIECES_A_THREAD = 12, 2
 
 
 def engine(place: Place, size: int, is_queued: bool = True) -> Copy:
@@ -41,7 +43,7 @@ def engine(place: Place, size: int, is_queued: bool = True) -> Copy:
 
 
 def sm(place: Place, size: int) -> Copy:
-    """Our kernel, one block an SM.
+    """Our kernel, two blocks an SM.
 
     Raises:
         Unavailable: the size is none for it.
@@ -58,13 +60,20 @@ def sm(place: Place, size: int) -> Copy:
         values = (to, source, size // _PACK_BYTES)
         given = [kind(v) for kind, v in zip(_TYPES, values, strict=True)]
         on = place.stream if stream is None else int(stream)
-        return kernel.bind((place.sm_count, 1, 1), (_THREADS, 1, 1), given, on)
+        return kernel.bind((2 * place.sm_count, 1, 1), (_THREADS, 1, 1), given, on)
 
     return copy
 
 
 def destroy(event: Any) -> None:
     driver.check(driver.cuda().cuEventDestroy(event))
+
+
+def stages(size: int, cores: int) -> tuple[int, int]:
+    """Host threads of a staged copy, and bytes of each of their two buffers."""
+    chunk_bytes = min(max(size // _PIECES, _LEAST_BYTES), _MOST_BYTES)
+    pieces = -(-size // chunk_bytes)
+    return max(1, min(pieces // _PIECES_A_THREAD, _MOST_THREADS, cores)), chunk_bytes
 
 
 class Staging:

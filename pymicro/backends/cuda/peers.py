@@ -46,7 +46,8 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     except BaseException:
         undo.close()
         raise
-    notes = {"ran_on": [], "peer_access": why_not is None, "why_no_peer": why_not}
+    notes = paths.notes(case.variant, case.params["path"])
+    notes |= {"peer_access": why_not is None, "why_no_peer": why_not}
     return Prepared(whole, notes, undo.close, partial(_read, here, source, target))
 
 

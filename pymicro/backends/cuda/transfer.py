@@ -14,6 +14,7 @@ from pymicro.backends.cuda.copies import Copy
 from pymicro.backends.cuda.host_memory import HostMemory
 from pymicro.backends.cuda.near import near, node_of, on_node
 from pymicro.benchmark import Case
+from pymicro.devices.cpu import describe_cpu
 from pymicro.errors import WrongResult
 
 # Path -> the way that is measured and the one that goes on meanwhile.
@@ -21,7 +22,7 @@ _TWO_WAYS = {"both": ("h2d", "d2h"), "h2d-busy": ("h2d", "d2h"), "d2h-busy": ("d
 
 
 def variants(dtype: str, place: Place) -> tuple[str, ...]:
-    return ("engine", "sm", "staged")
+    return tuple(row.variant for row in paths.ROWS)
 
 
 def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
@@ -34,7 +35,7 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     path = case.params["path"]
     if paths.is_peer(path):
         return peers.prepare(case, place, arrays)
-    notes: dict[str, Any] = {"ran_on": [], "device_index": place.index}
+    notes: dict[str, Any] = {"device_index": place.index, **paths.notes(case.variant, path)}
     closing: list[Call] = []
     try:
         if path == "d2d":
@@ -75,10 +76,16 @@ def _copy(case: Case, place: Place, closing: list[Call]) -> Copy:
         return copies.sm(place, size)
     if case.variant == "engine":
         return copies.engine(place, size, case.params.get("host") != "pageable")
-    threads, context = copies.STAGE_THREADS, driver.open_gpu(place.index).context
-    staging = copies.Staging(context, size, threads, copies.STAGE_BYTES)
+    context = driver.open_gpu(place.index).context
+    staging = copies.Staging(context, size, *copies.stages(size, _cores()))
     closing.append(staging.close)
     return staging.copy
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    cpu = describe_cpu()
+    return max(1, int(min(cpu.logical_cores, cpu.quota_cores or cpu.logical_cores)))
 
 
 def _call(
