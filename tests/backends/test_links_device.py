@@ -4,6 +4,8 @@ import pytest
 
 from pymicro import backends, calls, run
 from pymicro.errors import Unavailable
+from pymicro.paths import HOST_PATHS, PEER_PATHS
+from pymicro.results import latest
 from pymicro.suite import benchmark
 from pymicro.workbench import Workbench
 
@@ -20,8 +22,8 @@ def outcomes(bench, name, backend, points):
     suite = benchmark(name)
     context = run.Context(bench, {"kind": "cuda", "name": "x"}, {}, "r", lambda windows: None)
     planned = run.cases(suite, bench, [backend], ["int32"], points)
-    options = run.Options(sustained="none", budget_s=0.3 * len(planned))
-    return list(run.run(suite, planned, options, context))
+    options = run.Options(sustained="none", budget_s=0.01 * len(planned))
+    return latest(run.run(suite, planned, options, context))
 
 
 @pytest.mark.parametrize("side", ["host", "device"])
@@ -36,8 +38,28 @@ def test_every_layer_makes_its_calls(bench, backend, side):
 
 
 @pytest.mark.parametrize("host", ["pinned", "combined", "pageable", "registered"])
-@pytest.mark.parametrize("path", ["h2d", "d2h", "both", "d2d"])
-@pytest.mark.parametrize("size", [16, 4096, 3 * 2**20 + 16])
-def test_every_copy_arrives(bench, path, host, size):
-    for result in outcomes(bench, "transfer", "cuda", [{"path": path, "host": host, "size": size}]):
+@pytest.mark.parametrize("path", HOST_PATHS)
+def test_every_copy_arrives(bench, path, host):
+    sizes = (16, 4096, 3 * 2**20 + 16)
+    points = [{"size": size, "path": path, "host": host} for size in sizes]
+    for result in outcomes(bench, "transfer", "cuda", points):
+        assert result.outcome == "ok", (result.variant, result.params, result.reason)
+
+
+def test_every_pair_of_gpus_copies_or_says_why_not(bench):
+    points = [
+        {"size": 2**20, "path": path, "pair": pair} for path in PEER_PATHS for pair in bench.pairs()
+    ]
+    alone = bench.pairs() == ("0-0",)
+    for result in [*outcomes(bench, "transfer", "cuda", points)]:
+        if alone:
+            assert (result.outcome, "no peer" in result.reason) == ("skipped", True)
+        else:
+            direct = result.details.get("peer_access")
+            assert result.outcome == "ok" or (result.variant == "sm" and not direct)
+
+
+@pytest.mark.parametrize("size", [16, 3 * 2**20 + 16])
+def test_inside_the_gpu(bench, size):
+    for result in outcomes(bench, "transfer", "cuda", [{"size": size, "path": "d2d"}]):
         assert result.outcome == "ok", (result.variant, result.reason)
