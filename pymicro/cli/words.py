@@ -41,6 +41,10 @@ def values(axis: Axis, word: str) -> tuple[Any, ...]:
     """
     if axis.kind == "choice":
         return _choices(axis, word)
+    if (axis.kind, word) == ("node", "all"):
+        from pymicro.backends.cuda.near import nodes
+
+        return nodes() or ("near",)
     if axis.kind in _WORDS:
         return tuple(dict.fromkeys(map(_WORDS[axis.kind], word.split(","))))
     return parse_list(word, _PARSERS[axis.kind], name=f"--{axis.name}")
@@ -57,8 +61,9 @@ def _choices(axis: Axis, text: str) -> tuple[str, ...]:
 
 
 def given(benchmark: Benchmark, words: Mapping[str, str | None]) -> dict[str, tuple[Any, ...]]:
-    """Values of the axes that the user named; checks every word."""
-    return {a.name: values(a, w) for a in benchmark.axes if (w := words.get(a.name)) is not None}
+    """Values of the axes that the user named; checks every word. All pairs are what one gets."""
+    named = {a: w for a in benchmark.axes if (w := words.get(a.name)) is not None}
+    return {a.name: values(a, w) for a, w in named.items() if (a.kind, w) != ("pair", "all")}
 
 
 def points(

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pymicro.backends.cuda.near import cores, near, node_of, on_node
+from pymicro.backends.cuda.near import cores, near, node_of, nodes, on_node
 from pymicro.errors import Unavailable
 
 needs_affinity = pytest.mark.skipif(
@@ -75,7 +75,7 @@ def test_a_machine_with_one_node_has_no_number(tmp_path):
         assert node is None
 
 
-def nodes(root, node, cpulist):
+def a_node(root, node, cpulist):
     folder = root / f"node{node}"
     folder.mkdir()
     (folder / "cpulist").write_text(cpulist)
@@ -86,7 +86,7 @@ def nodes(root, node, cpulist):
 def test_memory_on_a_node_that_is_asked_for(tmp_path):
     before = os.sched_getaffinity(0)
     one = min(before)
-    with on_node(3, nodes(tmp_path, 3, f"{one},4000\n")) as node:
+    with on_node(3, a_node(tmp_path, 3, f"{one},4000\n")) as node:
         assert node == 3
         assert os.sched_getaffinity(0) == {one}
     assert os.sched_getaffinity(0) == before
@@ -94,7 +94,7 @@ def test_memory_on_a_node_that_is_asked_for(tmp_path):
 
 @needs_affinity
 def test_a_node_that_is_not_there_or_not_ours(tmp_path):
-    root = nodes(tmp_path, 1, "4000-4001\n")
+    root = a_node(tmp_path, 1, "4000-4001\n")
     with pytest.raises(Unavailable, match="no node 7"), on_node(7, root):
         pass
     with pytest.raises(Unavailable, match="no core of node 1"), on_node(1, root):
@@ -104,3 +104,9 @@ def test_a_node_that_is_not_there_or_not_ours(tmp_path):
 def test_the_node_of_a_device(tmp_path):
     assert node_of("0000:c1:00.0", device(tmp_path, "0", "1\n")) == 1
     assert node_of("0000:ff:00.0", tmp_path) is None
+
+
+def test_all_nodes_of_a_machine(tmp_path):
+    assert nodes(tmp_path) == ()
+    (tmp_path / "online").write_text("0-1,3\n")
+    assert nodes(tmp_path) == (0, 1, 3)

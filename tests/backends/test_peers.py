@@ -6,7 +6,7 @@ from fake_gpus import FakeGpus
 
 from pymicro import driver, paths, workbench
 from pymicro.backends.base import Place
-from pymicro.backends.cuda import copies, host_memory, peers, topology, transfer
+from pymicro.backends.cuda import copies, host_memory, near, peers, topology, transfer
 from pymicro.benchmark import Case
 from pymicro.cli import words
 from pymicro.errors import Unavailable, UsageError, WrongResult
@@ -179,7 +179,7 @@ def points(given, pairs=("0-1", "1-0")):
     return words.points(TRANSFER, words.given(TRANSFER, given), "cuda", defaults)
 
 
-def test_words_become_pairs_and_nodes():
+def test_words_become_pairs_and_nodes(monkeypatch):
     found = points({"path": "p2p,h2d", "size": "1KiB", "host": "pinned,pageable"})
     assert [(p["path"], p.get("pair"), p.get("host")) for p in found] == [
         ("p2p", "0-1", None),
@@ -190,6 +190,13 @@ def test_words_become_pairs_and_nodes():
     found = points({"path": "h2d", "size": "1KiB", "host": "pinned", "node": "0,near,1"})
     assert [p.get("node") for p in found] == [0, None, 1]
     assert points({"path": "p2p", "pair": "3-1", "size": "1KiB"})[0]["pair"] == "3-1"
+    assert [p["pair"] for p in points({"path": "p2p", "pair": "all", "size": "1KiB"})] == [
+        "0-1",
+        "1-0",
+    ]
+    monkeypatch.setattr(near, "nodes", lambda: (0, 1))
+    found = points({"path": "h2d", "size": "1KiB", "host": "pinned", "node": "all"})
+    assert [p["node"] for p in found] == [0, 1]
     for bad in ({"pair": "0>1"}, {"pair": "1"}, {"node": "far"}, {"node": "-1"}):
         with pytest.raises(UsageError):
             points(bad)

@@ -59,6 +59,11 @@ def _kept_on(wanted: set[int]) -> Iterator[bool]:
         os.sched_setaffinity(0, before)
 
 
+def nodes(folder: Path = _NODES) -> tuple[int, ...]:
+    """The numbers of this machine's nodes; none where the system does not tell."""
+    return tuple(sorted(cores(_text(folder / "online"))))
+
+
 def node_of(bus_id: str, devices: Path = _DEVICES) -> int | None:
     """The NUMA node that a device hangs on; None where there is but one or nobody tells."""
     return _node(devices / _name(bus_id))
