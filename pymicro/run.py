@@ -161,12 +161,14 @@ def run(
     share_s = options.budget_s / max(sampled * benchmark.looks, 1)
     under_way = _Run(benchmark, options, context, share_s)
     for look in range(benchmark.looks):
-        known = list(planned)
-        yield from _look(under_way, known, look)
-        # What could run with other parameters only is tried with those, once.
-        keys = {_case_key(case) for case in known}
-        more = {_case_key(c): c for c in under_way.instead if _case_key(c) not in keys}
-        yield from _look(under_way, list(more.values()), look)
+        known: dict[Any, Case] = {}
+        more = list(planned)
+        while more:
+            known |= {_case_key(case): case for case in more}
+            yield from _look(under_way, more, look)
+            # What could run with other parameters only is tried with those, once.
+            instead = {_case_key(case): case for case in under_way.instead}
+            more = [case for key, case in instead.items() if key not in known]
     with contextlib.suppress(PymicroError):  # A context that died frees nothing.
         context.bench.release()
 

@@ -277,6 +277,14 @@ def test_nothing_pinned_at_all_is_a_skip(use):
         transfer.prepare(case("both"), HOPPER, arrays())
 
 
+def test_no_room_for_stages_is_a_skip_that_no_other_size_mends(use):
+    fake = use(most_pinned=8192)
+    with pytest.raises(Unavailable, match=r"no room for pinned buffers: 512 KiB") as refusal:
+        transfer.prepare(case("h2d", "pageable", "staged"), HOPPER, arrays())
+    assert refusal.value.instead is None
+    assert not fake.held
+
+
 def test_sms_copy_whole_packs(use):
     use()
     with pytest.raises(Unavailable, match="16 bytes"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from pymicro import compiler, driver
 from pymicro.backends.base import Call, Place
-from pymicro.backends.cuda.host_memory import HostMemory
+from pymicro.backends.cuda import host_memory
 from pymicro.errors import Unavailable
 
 Copy = Callable[..., Call]
@@ -93,7 +93,7 @@ class Staging:
         self._chunk_bytes = chunk_bytes
         self._closing: list[Call] = []
         try:
-            room = HostMemory("pinned", 2 * threads * chunk_bytes)
+            room = host_memory.staging(2 * threads * chunk_bytes)
             self._closing.append(room.free)
             starts = [room.address + 2 * i * chunk_bytes for i in range(threads)]
             self._stages = [self._stage(start, chunk_bytes) for start in starts]

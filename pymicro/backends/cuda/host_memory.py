@@ -42,6 +42,18 @@ class HostMemory:
         self._free = lambda: None
 
 
+def staging(nbytes: int) -> HostMemory:
+    """Pinned buffers on the way between others.
+
+    Raises:
+        Unavailable: the system does not pin so much; another size of the copy would not help.
+    """
+    try:
+        return HostMemory("pinned", nbytes)
+    except Unavailable as error:
+        raise Unavailable(f"no room for pinned buffers: {error}") from error
+
+
 Memory = tuple[int, Callable[[], Any], Any]
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from pymicro import driver, paths
 from pymicro.backends.base import Call, Place, Prepared
-from pymicro.backends.cuda import copies, topology
-from pymicro.backends.cuda.host_memory import HostMemory
+from pymicro.backends.cuda import copies, host_memory, topology
 from pymicro.benchmark import Case
 from pymicro.driver import Buffer, Gpu
 from pymicro.errors import Unavailable, WrongResult
@@ -157,7 +156,7 @@ def _staged(
     to the second."""
     cuda, check, size = driver.cuda(), driver.check, case.params["size"]
     piece = paths.stage_bytes(size)
-    room = HostMemory("pinned", 2 * piece)
+    room = host_memory.staging(2 * piece)
     undo.callback(room.free)
     with driver.current(source.context):
         ours, full = cuda.CUstream(0), [_event(undo, source) for _ in range(2)]
