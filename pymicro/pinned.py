@@ -48,16 +48,32 @@ def _locked_bytes() -> int | None:
 
 
 def _free_in_groups(root: Path) -> list[int]:
-    folder = root / "sys/fs/cgroup"
-    pairs = (
-        (folder / "memory.max", folder / "memory.current"),
-        (folder / "memory/memory.limit_in_bytes", folder / "memory/memory.usage_in_bytes"),
-    )
     found = []
-    for most, used in pairs:
-        bound = _number(most)
-        if bound is not None and bound < _NO_LIMIT_BYTES:
-            found.append(max(0, bound - (_number(used) or 0)))
+    for folder in _groups(root):
+        for most, used in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            bound = _number(folder / most)
+            if bound is not None and bound < _NO_LIMIT_BYTES:
+                found.append(max(0, bound - (_number(folder / used) or 0)))
+    return found
+
+
+def _groups(root: Path) -> list[Path]:
+    """The folders of this process's control groups and of those above them; each may limit it."""
+    tops = {"": root / "sys/fs/cgroup", "memory": root / "sys/fs/cgroup/memory"}
+    found = list(tops.values())
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return found
+    for line in lines:
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        top = tops.get("memory" if "memory" in controllers.split(",") else controllers)
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        if top is not None:
+            found += [top.joinpath(*parts[:n]) for n in range(1, len(parts) + 1)]
     return found
 
 

@@ -33,6 +33,32 @@ def test_what_control_groups_leave(tmp_path, files, expected):
     assert limits(group(tmp_path, **files)).group == expected
 
 
+@pytest.mark.parametrize(
+    ("line", "folder"),
+    [
+        ("0::/a.slice/b.scope\n", "a.slice"),
+        ("0::/a.slice/b.scope\n", "a.slice/b.scope"),
+        ("7:cpu,cpuacct:/x\n4:memory:/docker/77\n", "memory/docker/77"),
+        ("0::/\n", "."),
+    ],
+)
+def test_groups_above_count_too(tmp_path, line, folder):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(line)
+    home = tmp_path / "sys/fs/cgroup" / folder
+    home.mkdir(parents=True)
+    version_1 = folder.startswith("memory")
+    (home / ("memory.limit_in_bytes" if version_1 else "memory.max")).write_text(f"{512 * MIB}\n")
+    assert limits(tmp_path).group == 256 * MIB
+
+
+@pytest.mark.parametrize("line", ["", "rubbish\n", "0::\n", "3:cpu:/x\n"])
+def test_lines_that_say_nothing_limit_nothing(tmp_path, line):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(line)
+    assert limits(tmp_path).group is None
+
+
 class Allocator:
     """Refuses what is above `most`; notes what it was asked for."""
 
