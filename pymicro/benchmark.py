@@ -111,6 +111,8 @@ class Benchmark:
             sustained load; else once, all who solve a problem taking turns.
         budget_s: seconds of sampling a problem, all who solve it together.
         looks: how often the whole plan is gone through; a host changes its pace over seconds.
+        batch_s: of what draws no power, calls are timed in batches at least this long: a batch
+            starts and ends with some microseconds that are none of the call's.
     """
 
     name: str
@@ -136,3 +138,4 @@ class Benchmark:
     draws_power: bool = True
     budget_s: float = 8.0
     looks: int = 1
+    batch_s: float = 200e-6

@@ -366,7 +366,12 @@ def _turns(under_way: _Run, measured: Sequence[_Measured]) -> Iterator[Result]:
     left = [m for m in measured if m.is_ready]
     while left:
         before = _flush(benchmark, left[0].result, context)
-        plan = Plan(min_seconds=share_s / 2, budget_s=share_s, block_s=share_s / _TURNS)
+        plan = Plan(
+            min_seconds=share_s / 2,
+            budget_s=share_s,
+            block_s=share_s / _TURNS,
+            batch_s=benchmark.batch_s,
+        )
         try:
             timer = context.bench.clock(benchmark.clock(left[0].case.params))
             calls = [sampling.tagged(m.prepared.call, who) for who, m in enumerate(left)]

@@ -12,6 +12,7 @@ from pymicro.backends.base import Place, Prepared
 from pymicro.benchmark import Case
 from pymicro.errors import PymicroError, Unavailable
 from pymicro.suite import benchmark
+from pymicro.verify import Check
 from pymicro.workbench import Workbench
 
 GEMM = benchmark("gemm")
@@ -272,6 +273,24 @@ def test_who_draws_no_power_is_sampled_taking_turns_twice(bench, monkeypatch):
     assert min(order.count("ccctttttt"), order.count("tttcccccc")) >= 2
     assert all(len(r.details["block_means_s"]) > 2 for r in found)
     assert all(r.details["first_call_s"] >= 0 for r in found)
+
+
+@pytest.mark.parametrize(("name", "repeats"), [("launch", 1), ("transfer", 10)])
+def test_batches_are_as_long_as_the_benchmark_wants_them(bench, monkeypatch, name, repeats):
+    """A call takes a millisecond by the scripted clock."""
+    _Calls(monkeypatch)
+    requests = _Requests()
+    requests.clock = lambda wanted: ScriptedTimer(lambda i: 1e-3)
+    params = {"launch": CASES[0].params, "transfer": {"size": 64, "path": "h2d", "host": "pinned"}}
+    case = Case(name, "cuda", "cpp" if name == "launch" else "engine", "int32", params[name])
+    suite = replace(benchmark(name), reference=lambda *given: _Fine())
+    *_, result = run.run(suite, [case], run.Options(), context(requests))
+    assert (result.outcome, result.details["repeats"]) == ("ok", repeats)
+
+
+class _Fine:
+    def check(self, output):
+        return Check("nothing", 0.0, 0.0)
 
 
 def test_one_that_breaks_while_they_take_turns_fails_alone(bench, monkeypatch):

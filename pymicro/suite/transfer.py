@@ -145,6 +145,7 @@ BENCHMARK = Benchmark(
     cache="hot",
     draws_power=False,
     budget_s=0.25,
+    batch_s=0.01,
     operands=_operands,
     work=_work,
     reference=_reference,
