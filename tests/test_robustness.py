@@ -165,7 +165,7 @@ def event_timer(monkeypatch, elapsed_ms, timed_out=lambda i: False):
 
     gate.launch = launch
     timer._stream = timer._start = timer._stop = None
-    timer._gate = gate
+    timer._gate, timer._pace = gate, timers._Pace()
     timer._clock = SimpleNamespace(read=lambda which: None, mean_hz=lambda: None)
     timer.sleep = lambda seconds: None
     return timer

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import pymicro
 from pymicro import driver, paths, pinned
 from pymicro.backends.base import Place
 from pymicro.backends.cuda import copies, host_memory, transfer
@@ -256,7 +255,7 @@ def test_stages_by_size(size, cores, expected):
 def test_a_staged_copy_without_the_compiled_module_is_a_skip(use, monkeypatch):
     fake = use()
     monkeypatch.setitem(sys.modules, "pymicro._native", None)
-    monkeypatch.delattr(pymicro, "_native", raising=False)
+    monkeypatch.delattr(sys.modules["pymicro"], "_native", raising=False)
     with pytest.raises(Unavailable, match="not built"):
         transfer.prepare(case("h2d", "pageable", "staged"), HOPPER, arrays())
     assert not fake.held
