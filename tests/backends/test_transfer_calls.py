@@ -126,9 +126,8 @@ def use(monkeypatch):
         monkeypatch.setattr(driver, "open_gpu", lambda index: gpu)
         monkeypatch.setattr(driver.Kernel, "load", staticmethod(FakeKernel.load))
         monkeypatch.setattr(copies.compiler, "compile_cubin", lambda *wanted: b"")
-        monkeypatch.setitem(
-            sys.modules, "pymicro._native", SimpleNamespace(staged_copy=fake.staged)
-        )
+        native = SimpleNamespace(staged_copy=fake.staged)
+        monkeypatch.setattr(sys.modules["pymicro"], "_native", native, raising=False)
         monkeypatch.setattr(host_memory.pinned, "limits", lambda: pinned.Limits(None, 65536))
         return fake
 
