@@ -52,7 +52,7 @@ def _listing(benchmark: Benchmark) -> list[click.Option]:
         Terminal().table(titles, rows, numbers=())
         context.exit()
 
-    text = "list our CUDA kernels, and on what each has run, then exit"
+    text = "list what of ours there is, and on what each has run, then exit"
     return [
         click.Option(
             ["--list"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text

@@ -86,6 +86,7 @@ def common(benchmark: Benchmark) -> list[click.Option]:
             flag_value="all",
             default="best",
             show_default=True,
+            hidden=not benchmark.draws_power,
             help="GPUs: rates under lasting load for our best and the vendor's, for all, for none",
         ),
         click.Option(["--quiet", "-q"], is_flag=True, help="no progress on stderr"),

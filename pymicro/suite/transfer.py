@@ -114,9 +114,9 @@ BENCHMARK = Benchmark(
         Axis(
             "path",
             "choice",
-            "host to device, device to host, both at once; one way while the other is busy; inside "
-            "the device; from one GPU to another, started by the first, by the second, both ways "
-            "at once, through the host",
+            "h2d: host to device; d2h: back; both: at once; h2d-busy, d2h-busy: one way while copies "
+            "go the other; d2d: inside the device; p2p: to another GPU, p2p-read: started by that "
+            "one; p2p-both: at once; p2p-host: through the host",
             default="h2d,d2h,h2d-busy,d2h-busy",
             choices=(*HOST_PATHS, "d2d", *PEER_PATHS),
             only="cuda",
@@ -132,8 +132,8 @@ BENCHMARK = Benchmark(
         Axis(
             "host",
             "choice",
-            "memory of the host: pinned, pinned and written past the caches, ordinary, ordinary "
-            "and pinned later",
+            "memory of the host: pinned; combined: pinned, written past the caches; pageable: "
+            "ordinary; registered: ordinary, pinned later",
             default="pinned,pageable",
             choices=("pinned", "combined", "pageable", "registered"),
             only="cuda",
