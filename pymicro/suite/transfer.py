@@ -114,9 +114,9 @@ BENCHMARK = Benchmark(
         Axis(
             "path",
             "choice",
-            "h2d: host to device; d2h: back; both: at once; h2d-busy, d2h-busy: one way while copies "
-            "go the other; d2d: inside the device; p2p: to another GPU, p2p-read: started by that "
-            "one; p2p-both: at once; p2p-host: through the host",
+            "h2d: host to device; d2h: back; both: at once; h2d-busy, d2h-busy: one way while "
+            "copies go the other; d2d: inside the device; p2p: to another GPU; p2p-read: started "
+            "by that one; p2p-both: at once; p2p-host: through the host",
             default="h2d,d2h,h2d-busy,d2h-busy",
             choices=(*HOST_PATHS, "d2d", *PEER_PATHS),
             only="cuda",
