@@ -17,7 +17,9 @@ from ..stream import ROLES, SCALAR, SUMS, operands
 from .binding import bound
 
 WARPS = 8
-BLOCK_BYTES = 32768  # Of each array: 128 bytes a thread in flight.
+# Of each array: 16 bytes a thread for programs that do one block and go, which mix reads and writes
+# the best; 128 bytes a thread in flight for those that walk.
+BLOCK_BYTES = {"blocks": 4096, "persistent": 32768}
 BLOCK_ITEMS = 8192  # At most: 16-bit items become 32-bit ones, and would take twice the registers.
 _S = tl.constexpr(SCALAR)
 
@@ -26,7 +28,7 @@ _S = tl.constexpr(SCALAR)
 def _load(pointer, at, n, WIDE: tl.constexpr, MASKED: tl.constexpr):
     if MASKED:
         return tl.load(pointer + at, mask=at < n, other=0.0).to(WIDE)
-    return tl.load(pointer + at, eviction_policy="evict_first").to(WIDE)
+    return tl.load(pointer + at).to(WIDE)
 
 
 @triton.jit
@@ -96,13 +98,15 @@ def why_not(
     return None
 
 
-def block_items(item_bytes: int) -> int:
-    return min(BLOCK_BYTES // item_bytes, BLOCK_ITEMS)
+def block_items(item_bytes: int, variant: str = "persistent") -> int:
+    return min(BLOCK_BYTES[variant] // item_bytes, BLOCK_ITEMS)
 
 
-def _prepare(programs_of: Callable, operation: str, arrays: dict, *, dtype: str) -> Callable:
+def _prepare(
+    variant: str, programs_of: Callable, operation: str, arrays: dict, *, dtype: str
+) -> Callable:
     x, y, target = operands(operation, arrays)
-    block = block_items(x.element_size())
+    block = block_items(x.element_size(), "persistent" if operation in SUMS else variant)
     programs = programs_of(triton.cdiv(x.numel(), block), x)
     constants = (operation, _WIDE[dtype], block)
     options = {"num_warps": WARPS}
@@ -124,6 +128,6 @@ def _resident(blocks: int, array: torch.Tensor) -> int:
 
 
 VARIANTS = {
-    "blocks": partial(_prepare, lambda blocks, array: blocks),
-    "persistent": partial(_prepare, _resident),
+    "blocks": partial(_prepare, "blocks", lambda blocks, array: blocks),
+    "persistent": partial(_prepare, "persistent", _resident),
 }

@@ -19,6 +19,7 @@ _SLOW = 0.85
 # A call as short as this is in part its launch, and the arrays may fit a cache.
 _SHORT_S = 100e-6
 _CLOCK_LOW = 0.98
+_LONGEST_LINE_BYTES = 256
 
 
 def latency_findings(results: Sequence[Result]) -> list[Finding]:
@@ -68,6 +69,8 @@ def _caches(curve: Curve) -> dict[str, int]:
     known = dict(first.device.get("caches") or {})
     if first.params.get("where", "memory") != "memory":
         return {}
+    if first.benchmark == "latency" and first.params.get("stride", 0) > _LONGEST_LINE_BYTES:
+        return {}  # Places further apart than lines: pages are what counts.
     if first.params.get("step", "load") == "atomic":
         known.pop("L1", None)  # Atomics are done in L2.
     if first.benchmark == "bandwidth":

@@ -56,6 +56,8 @@ class ScriptedBackend(ABC):
             raise Unavailable(str(error)) from error
         is_launch = case.benchmark == "launch"
         told = calls.notes(self.name, case.variant, place.kind) if is_launch else {}
+        if case.benchmark == "bandwidth" and (count := streams.passes(case.params)) > 1:
+            told = {"passes": count}
         return Prepared(call, self.notes() | told)
 
 

@@ -52,6 +52,11 @@ def test_memory_of_the_host_is_held_against_no_cache():
     assert levels.code == "latency-levels"
 
 
+def test_places_a_page_apart_say_nothing_of_caches():
+    (levels,) = latency_findings(chases([(2**40, 500e-9)], stride=2**21 + 128))
+    assert levels.code == "latency-levels"
+
+
 def test_atomics_are_done_in_l2_and_show_no_l1():
     found = latency_findings(chases(LIKE_H200[1:], step="atomic"))
     assert not any("L1" in f.seen for f in found)

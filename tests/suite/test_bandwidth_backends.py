@@ -33,7 +33,7 @@ def bench(monkeypatch):
 def results(bench, name, dtype, **changes):
     context = run.Context(bench, {"kind": "cpu", "name": "x"}, {}, "r", lambda windows: None)
     planned = run.cases(BANDWIDTH, bench, [name], [dtype], [POINT | changes])
-    return list(run.run(BANDWIDTH, planned, run.Options(), context))
+    return list(run.run(BANDWIDTH, planned, run.Options(budget_s=0.03), context))
 
 
 @pytest.mark.parametrize("name", RUN_HERE)
@@ -82,3 +82,10 @@ def test_a_kernel_that_does_less_is_failed(bench, op, spoil, monkeypatch):
     assert "wrong result" in result.reason
     assert not result.samples_s
     assert replace(result, reason="x").times_s == ()
+
+
+@pytest.mark.parametrize("name", [name for name in RUN_HERE if name != "torch"])
+def test_arrays_that_fit_a_cache_are_hot(bench, name):
+    ran = [r for r in results(bench, name, "fp32", op="copy") if r.outcome == "ok"]
+    assert ran
+    assert {r.cache for r in ran} == {"hot"}

@@ -2,7 +2,7 @@
 // memory is filled by one thread while all threads work on the oldest. A copy never touches a
 // register. Compute capability 9.0 and later.
 //
-//   stream(a, b, c, s, count, passes)   as in stream.cu, but always one pass
+//   stream(a, b, c, s, count, passes, ahead)   as in stream.cu, but always one pass
 //
 // With DRAIN_BULK the result goes back over a's tile and leaves by the engine, else each thread
 // stores its own. A stage that leaves by the engine is refilled LAG tiles later, when it was read.
@@ -96,7 +96,7 @@ DEVICE void pass_tiles(const Stream& w, const Ring& r, Totals& totals) {
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    stream(const Pack* a, const Pack* b, Pack* c, double s, i64 count, u32) {
+    stream(const Pack* a, const Pack* b, Pack* c, double s, i64 count, u32, u32) {
 #if __CUDA_ARCH__ >= 900
   __shared__ __align__(8) u64 barriers[STAGES];
   const Stream w = {a, b, c, Format::splat(s), evict_first()};

@@ -2,14 +2,44 @@
 // flight before it stores the first. Blocks take tiles in turn, so that those which run together
 // work in one narrow window of memory; a grid of as many blocks as tiles takes one each.
 //
-//   stream(a, b, c, s, count, passes)   c = a + s b and its kin (see access.cuh), `count` elements
+//   stream(a, b, c, s, count, passes, ahead)   c = a + s b and its kin (see access.cuh), `count`
+//                                              elements
+//
+// With PREFETCH=n every n-th block asks L2 for the inputs of n tiles which lie `ahead` blocks on, in
+// one piece: DRAM reads long stretches, and turns from reading to writing less often. Compute
+// capability 9.0 and later.
 //
 // Arrays that stay in L2 are gone through `passes` times, since one pass would be over before the
 // launch is. Blocks go on from pass to pass without a stop, so that none idles at the end of each.
+// With ROTATE=1 a tile goes to the next SM's block in each pass: SMs that lie side by side then
+// share requests on their way to L2, which brings more bytes than L2 alone gives.
 
 #include "bandwidth/access.cuh"
 
+#ifndef PREFETCH
+#define PREFETCH 0
+#endif
+#ifndef ROTATE
+#define ROTATE 0
+#endif
+
 constexpr int kTile = THREADS * UNROLL;  // packs
+
+#if PREFETCH
+DEVICE void prefetch(const Pack* from) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from),
+               "r"(u32(PREFETCH * kTile * PACK_BYTES))
+               : "memory");
+}
+#endif
+
+// Where in the array tile `turn` of pass `pass` lies.
+DEVICE u32 rotated(u32 turn, u32 pass, u32 tiles) {
+  if constexpr (!ROTATE) return turn;
+  const u32 grid = gridDim.x;
+  const u32 shift = (tiles + grid - (grid / 2 + 1) % grid) % grid;
+  return u32((turn + u64(pass) * shift) % tiles);
+}
 
 DEVICE void one_tile(const Stream& w, i64 first, Totals& totals) {
   Pack a[UNROLL] = {}, b[UNROLL] = {};
@@ -26,18 +56,25 @@ DEVICE void one_tile(const Stream& w, i64 first, Totals& totals) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    stream(const Pack* a, const Pack* b, Pack* c, double s, i64 count, u32 passes) {
+    stream(const Pack* a, const Pack* b, Pack* c, double s, i64 count, u32 passes, u32 ahead) {
   const Stream w = {a, b, c, Format::splat(s), evict_first()};
   const u32 tiles = u32(u64(count) / (kElements * kTile));
+#if PREFETCH
+  const u64 later = u64(blockIdx.x) + ahead;
+  if (blockIdx.x % PREFETCH == 0 && threadIdx.x == 0 && later + PREFETCH <= tiles) {
+    if constexpr (kReadsA) prefetch(a + later * kTile);
+    if constexpr (kReadsB) prefetch(b + later * kTile);
+  }
+#endif
   Totals totals = {};
-  u32 tile = blockIdx.x;
+  u32 turn = blockIdx.x;
 #pragma unroll 1
   for (u32 pass = 0; pass < passes; ++pass) {
     if (pass + 1 == passes) totals = {};  // Sums are those of the last pass.
 #pragma unroll 1
-    for (; tile < tiles; tile += gridDim.x)
-      one_tile(w, i64(tile) * kTile + threadIdx.x, totals);
-    tile -= tiles;
+    for (; turn < tiles; turn += gridDim.x)
+      one_tile(w, i64(rotated(turn, pass, tiles)) * kTile + threadIdx.x, totals);
+    turn -= tiles;
     if (pass % gridDim.x == blockIdx.x) finish(w, i64(tiles) * kTile, count, totals);
   }
   if constexpr (kReduces) write_partial_sum(totals, (Sum*)c);

@@ -109,6 +109,7 @@ def bind_stream(
         ctypes.c_double(SCALARS[case.dtype]),
         ctypes.c_int64(count),
         ctypes.c_uint32(passes(case.params)),
+        ctypes.c_uint32(fitting),
     ]
     return kernel.bind((grid, 1, 1), (row.threads, 1, 1), arguments, place.stream, shared)
 

@@ -86,11 +86,14 @@ def stream(
     persistent: bool = True,
     pack_bytes: int = PACK_BYTES,
     first: Capability = (6, 1),
+    prefetch: int = 0,
+    rotate: bool = False,
 ) -> MemoryKernel:
-    """A row of `stream.cu`."""
+    """A row of `stream.cu`; `prefetch` tiles are asked for at once, a wave of blocks ahead."""
     name = f"stream{8 * pack_bytes}_t{threads}_u{unroll}_{'_'.join(hints)}"
+    name += "" if persistent else "_tiles"
     return MemoryKernel(
-        name=name if persistent else f"{name}_tiles",
+        name=name + (f"_ahead{prefetch}" if prefetch else "") + ("_rotated" if rotate else ""),
         source="bandwidth/stream.cu",
         entry="stream",
         threads=threads,
@@ -98,8 +101,8 @@ def stream(
         tile_bytes=threads * unroll * pack_bytes,
         hints=hints,
         persistent=persistent,
-        first=first,
-        defines=(("PACK_BYTES", pack_bytes),),
+        first=max(first, (9, 0)) if prefetch else first,
+        defines=(("PACK_BYTES", pack_bytes), ("PREFETCH", prefetch), ("ROTATE", int(rotate))),
     )
 
 
@@ -124,8 +127,8 @@ def bulk(
 # Candidates by operation; the tuner decides among those that the chip can run. Few and unlike one
 # another: in turns and one tile a block, through registers and by engine. On an H200 the first of
 # each is the fastest: long rings by the engine for sums, and for what writes blocks that come and
-# go with a pack a thread, which mix reads and writes the best. No load of a sum is marked to leave
-# L2 first: what is left of it there from the last try would be taken for speed.
+# go with a pack a thread; a copy also asks L2 for what the next wave of blocks reads. No load of a
+# sum is marked to leave L2 first: what is left there from the last try would be taken for speed.
 _PLAIN = ("plain", "plain")
 _WIDE = stream(512, 4, _PLAIN, pack_bytes=32, first=(10, 0))
 _WIDE_TILES = stream(256, 1, _PLAIN, persistent=False, pack_bytes=32, first=(10, 0))
@@ -148,10 +151,11 @@ STREAMS: dict[str, tuple[MemoryKernel, ...]] = {
         bulk(32, 32768, 4, _PLAIN),
     ),
     "copy": (
+        stream(256, 1, _PLAIN, persistent=False, prefetch=8),
         stream(256, 1, _PLAIN, persistent=False),
         stream(256, 1, ("plain", "stream"), persistent=False),
         stream(1024, 2, _PLAIN, persistent=False),
-        stream(512, 4, ("first", "plain"), persistent=False),
+        stream(512, 2, ("first", "plain"), persistent=False),
         stream(256, 4, ("once", "stream")),
         _WIDE,
         _WIDE_TILES,
@@ -159,10 +163,10 @@ STREAMS: dict[str, tuple[MemoryKernel, ...]] = {
     ),
     "triad": (
         stream(1024, 1, ("plain", "stream"), persistent=False),
-        stream(1024, 1, _PLAIN, persistent=False),
+        stream(256, 1, ("plain", "stream"), persistent=False, prefetch=8),
         stream(256, 1, ("plain", "stream"), persistent=False),
-        stream(512, 4, ("first", "plain"), persistent=False),
-        stream(512, 4, ("plain", "first")),
+        stream(512, 2, ("first", "plain"), persistent=False),
+        stream(512, 2, ("plain", "first")),
         _WIDE,
         _WIDE_TILES,
         bulk(512, 4096, 4, _PLAIN),
@@ -171,7 +175,12 @@ STREAMS: dict[str, tuple[MemoryKernel, ...]] = {
 STREAMS |= {"scale": STREAMS["copy"], "add": STREAMS["triad"]}
 
 # Arrays that stay in L2, several passes a launch: past L1 without prefetching neighbours.
-RESIDENT = (stream(1024, 4, ("l2", "plain")), stream(512, 4, ("l2", "plain")))
+RESIDENT = (
+    stream(1024, 2, ("l2", "plain"), rotate=True),
+    stream(512, 1, ("l2", "plain"), rotate=True),
+    stream(1024, 2, ("l2", "plain")),
+    stream(512, 4, ("l2", "plain")),
+)
 
 _L1 = MemoryKernel(
     "l1_t512_u4", "bandwidth/l1.cu", "l1", 512, 4, 512 * 4 * PACK_BYTES, hints=("l1", "plain")

@@ -19,6 +19,7 @@ _L2_FROM_BYTES = 2**20  # no L1 is as large
 # Lines for the search of L2's partitions, at a stride that meets all channels; the last as in
 # `partitions.cu`. %smid may exceed the number of SMs where some are fused off.
 _PROBED_LINES, _PROBE_STRIDE_BYTES, _PROBE_STEPS, _MOST_SMS = 1024, 16 * 1024 + 128, 16, 1024
+_LINE_BYTES = 128
 _LINKERS = 256  # threads that lay a ring on chip, or a block of those that lay one in memory
 
 
@@ -112,7 +113,7 @@ def _in_memory(row: ChaseKernel, case: Case, place: Place, arrays: Mapping[str, 
     ]
     call = kernel.bind((1, 1, 1), (1, 1, 1), arguments, place.stream)
     if row.step != "host":
-        _settle(call, case, place, count * stride)
+        _settle(call, case, place, count * min(stride, _LINE_BYTES))
         first.upload(np.array([ring.ptr + start], np.uint64))
 
     def close() -> None:
@@ -123,11 +124,11 @@ def _in_memory(row: ChaseKernel, case: Case, place: Place, arrays: Mapping[str, 
     return Prepared(call, {"kernel": row.name} | (partitions(place) if in_l2 else {}), close)
 
 
-def _settle(call: Call, case: Case, place: Place, ring_bytes: int) -> None:
-    """Leave in L2 what a walk of many rounds leaves there: of a ring that may be there in part,
-    what it keeps from round to round; of a larger one nothing."""
+def _settle(call: Call, case: Case, place: Place, lines_bytes: int) -> None:
+    """Leave in L2 what a walk of many rounds leaves there: of lines that may be there in part,
+    what it keeps from round to round; of more lines nothing."""
     l2_bytes = _l2_bytes(place)
-    if ring_bytes > 2 * l2_bytes:
+    if lines_bytes > 2 * l2_bytes:
         other = _device(2 * l2_bytes)
         other.fill_bytes(0)
         driver.check(driver.cuda().cuCtxSynchronize())

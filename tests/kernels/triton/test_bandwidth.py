@@ -76,7 +76,14 @@ def bandwidth():
     return bandwidth
 
 
-def machine_code(bandwidth, operation: str, dtype: str, capability: int, count: str = "i32") -> str:
+def machine_code(
+    bandwidth,
+    operation: str,
+    dtype: str,
+    capability: int,
+    count: str = "i32",
+    variant: str = "persistent",
+) -> str:
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -84,7 +91,7 @@ def machine_code(bandwidth, operation: str, dtype: str, capability: int, count: 
     item_bytes = {"fp64": 8, "fp32": 4}.get(dtype, 2)
     constants = {
         "OP": operation, "WIDE": bandwidth._WIDE[dtype],
-        "BLOCK": bandwidth.block_items(item_bytes),
+        "BLOCK": bandwidth.block_items(item_bytes, variant),
     }  # fmt: skip
     pointers = {"x": f"*{dtype}", "y": f"*{dtype}", "target": f"*{dtype}", "out": "*fp64"}
     others = {"n": count} | dict.fromkeys(constants, "constexpr")
@@ -100,10 +107,13 @@ def machine_code(bandwidth, operation: str, dtype: str, capability: int, count: 
 
 @pytest.mark.parametrize("operation", ROLES)
 @pytest.mark.parametrize("dtype", ["fp64", "fp32", "bf16"])
-def test_whole_blocks_are_moved_16_bytes_at_a_time(bandwidth, operation, dtype):
-    code = machine_code(bandwidth, operation, dtype, 90)
+@pytest.mark.parametrize("variant", ["blocks", "persistent"])
+def test_whole_blocks_are_moved_16_bytes_at_a_time(bandwidth, variant, operation, dtype):
+    variant = "persistent" if operation in SUMS else variant
+    code = machine_code(bandwidth, operation, dtype, 90, variant=variant)
     first, second, _ = ROLES[operation]
-    per_thread = bandwidth.block_items(8 if dtype == "fp64" else 4) // 256
+    item_bytes = {"fp64": 8, "fp32": 4, "bf16": 2}[dtype]
+    per_thread = bandwidth.block_items(item_bytes, variant) // 256
     per_access = {"fp64": 2, "fp32": 4, "bf16": 8}[dtype]
     wanted = (bool(first) + bool(second)) * per_thread // per_access
     assert len(re.findall(r"\bLDG\S*\.128", code)) == wanted
