@@ -3,6 +3,7 @@
     python benchmarks/gemm_vs_vendor.py                       everything: 12 s a row or more
     python benchmarks/gemm_vs_vendor.py --seconds 240         as much as fits; again goes on
     python benchmarks/gemm_vs_vendor.py --rows 'fp16-*,int8-8192'
+    python benchmarks/gemm_vs_vendor.py --rows 'fp16-*x*' --quick      shorter blocks
     python benchmarks/gemm_vs_vendor.py --device cpu          our C++ beside torch
 
 Expected on an H200: every interval above its bar in BARS, and at least the vendor's TFLOP per
@@ -43,6 +44,8 @@ from pymicro.telemetry import Sampler
 from pymicro.workbench import Workbench, usable_cores
 
 GEMM = benchmark("gemm")
+# For products too small to reach a power limit, where a visit is short; results say how long.
+QUICK = paired.Effort(block_s=0.15, warm_up_s=0.5, most_s=4.0)
 REFERENCE = Path(__file__).parent / "reference"
 DTYPES = ("fp16", "bf16", "fp8_e4m3", "int8", "tf32", "fp32", "fp64")
 OURS = {"cuda": "cuda", "cpu": "native"}
@@ -258,6 +261,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda:N or a GPU's UUID")
     parser.add_argument("--rows", metavar="NAME[,NAME]", help="names or patterns of rows")
     parser.add_argument("--seconds", type=float, help="start no row after this many seconds")
+    parser.add_argument("--quick", action="store_true", help="ten pairs of 0.15 s after 0.5 s")
     parser.add_argument("--again", action="store_true", help="also rows that are stored already")
     parser.add_argument("--list", action="store_true", help="print the rows' names and end")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="folder of devices' folders")
@@ -274,7 +278,7 @@ def main(words: Sequence[str] | None = None) -> int:
         store.check_writable()
         with opened(device) as (bench, shared):
             failed = study(
-                table, bench, shared, store, paired.Effort(),
+                table, bench, shared, store, QUICK if given.quick else paired.Effort(),
                 seconds=given.seconds, again=given.again,
             )  # fmt: skip
     except PymicroError as error:

@@ -178,7 +178,7 @@ def measured(
     finally:
         gc.enable()
     return [
-        _result(benchmark, bench, side, track, first, shared)
+        _result(benchmark, bench, side, track, first, effort, shared)
         for side, track, first in zip(sides, tracks, bursts, strict=True)
     ]
 
@@ -189,6 +189,7 @@ def _result(
     side: Side,
     track: Sequence[Block],
     first: Samples | None,
+    effort: Effort,
     shared: Shared,
 ) -> Result:
     case, work = side.case, benchmark.work(side.case.dtype, side.case.params)
@@ -210,7 +211,7 @@ def _result(
         sample_sm_clock_hz=clocks if any(clocks) else None,
         telemetry=shared.telemetry([(block.started_s, block.ended_s) for block in track]),
         timer=bench.timer.name,
-        details={"sample": "mean of a block", **side.prepared.notes},
+        details={"sample": "mean of a block", "block_s": effort.block_s, **side.prepared.notes},
         run_id=shared.run_id,
     )
 

@@ -100,6 +100,23 @@ def walk(plan: Plan, launched: int, cluster: int):
 sizes = st.integers(1, 20_000)
 
 
+@settings(max_examples=100, deadline=None)
+@given(sizes, st.integers(1, 80), st.integers(1, 66))
+def test_tall_and_lower_rows_of_tiles_cover_c_and_even_out_the_work(m, columns, clusters) -> None:
+    for kernel in (row for row in ROWS if gemm_sm90_launch.has(row, "MIXED")):
+        whole = kernel.tile[0] * macro(kernel, "CLUSTER_M")
+        tall, low, rows, work = gemm_sm90_launch.heights(kernel, m, columns, clusters)
+        reach = [whole] * tall + [low * macro(kernel, "CLUSTER_M")] * (rows - tall)
+        assert sum(reach) >= m > sum(reach[:-1])
+
+        def most(heights, columns=columns, clusters=clusters):
+            tiles = [height for height in heights for _ in range(columns)]
+            return max(sum(tiles[first::clusters]) for first in range(min(clusters, len(tiles))))
+
+        assert most(reach) <= most([whole] * -(-m // whole))
+        assert most(reach) == pytest.approx(whole * work, abs=1e-3)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(ROWS), sizes, sizes, sizes, st.integers(1, 132))
 def test_each_step_of_each_tile_is_computed_once(kernel, m, n, k, clusters) -> None:

@@ -250,7 +250,7 @@ def _fp64() -> Iterator[GemmKernel]:
 
 _SKINNY_WARPS = 8
 # fp32: groups of lanes over rows and columns; rows and columns of a lane; pieces asked for ahead.
-_SKINNY_FP32 = ((1, 4, 1, 2, 4), (2, 2, 4, 4, 2), (2, 2, 16, 4, 1))
+_SKINNY_FP32 = ((1, 4, 1, 1, 8), (2, 2, 4, 4, 2), (2, 2, 16, 4, 1))
 
 
 def _skinny() -> Iterator[GemmKernel]:

@@ -14,6 +14,8 @@ from pymicro.backends.cuda.gemm_sm90_launch import (
     WARP_ROWS,
     bind,
     cluster_tiles,
+    has,
+    heights,
     macro,
     refusal,
 )
@@ -41,6 +43,8 @@ def row(
     policies: tuple[str, str] = ("evict_normal", "evict_normal"),
     stagings: int = 2,
     batched: bool = False,
+    mixed: bool = False,
+    snake: bool = False,
     variant: str = "",
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
@@ -67,8 +71,9 @@ def row(
         "POLICY_A": policies[0],
         "POLICY_B": policies[1],
     }
-    if batched:
-        defines["BATCH"] = 1
+    defines |= {
+        name: 1 for name, on in (("BATCH", batched), ("MIXED", mixed), ("SNAKE", snake)) if on
+    }
     return GemmKernel(
         path="sm90",
         dtype=dtype,
@@ -91,19 +96,29 @@ def row(
     )
 
 
+# A band of A is read for every column of tiles, B once for every band: what stays in the second-
+# level cache is then A. It saved a hundredth of the time under the power limit of an H200.
+_KEEP_A = ("evict_last", "evict_normal")
+
+
 def _rows(dtype: str, variant: str = "") -> tuple[GemmKernel, ...]:
     """The configurations of one format, preferred ones first: the large tile of least energy per
     FLOP as measured (on a power-capped card that counts, not cycles), then those for shapes that
     it divides badly.
     """
     sixteen_bit_output = DTYPES[DTYPES[dtype].output].itemsize_bytes == 2
+    mixed = "-".join(filter(None, (variant, "mixed")))
     return (
-        row(dtype, (128, 256), 2, 4, late_store=sixteen_bit_output, variant=variant),
-        row(dtype, (192, 256), 3, 3, cluster=(1, 2), producer=False, variant=variant),
+        row(dtype, (128, 256), 2, 4, policies=_KEEP_A, late_store=sixteen_bit_output,
+            variant=variant),
+        row(dtype, (192, 256), 3, 3, cluster=(1, 2), producer=False, policies=_KEEP_A,
+            variant=variant),
+        row(dtype, (192, 256), 3, 3, producer=False, policies=_KEEP_A, mixed=True, snake=True,
+            variant=mixed),
         row(dtype, (128, 192), 2, 4, variant=variant),
         row(dtype, (128, 128), 2, 6, variant=variant),
         row(dtype, (64, 128), 1, 4, resident=2, variant=variant),
-    )
+    )  # fmt: skip
 
 
 _BATCHED = tuple(
@@ -157,7 +172,7 @@ def choose(
         variant = "fast-accumulate"
     if batch > 1 and not variant:
         variant = "batch"
-    rows = [r for r in ROWS if r.dtype == dtype and r.variant == variant]
+    rows = [r for r in ROWS if r.dtype == dtype and _family(r) == variant]
     rows = [r for r in rows if refusal(r, m, n, k, batch=batch) is None]
     if not rows:
         raise Unavailable(f"Hopper's TMA kernel has no {dtype} {variant}".rstrip() + ".")
@@ -166,6 +181,11 @@ def choose(
     rows = [r for r in rows if r.is_trusted] or rows
     cycles = [estimated_cycles(r, m * batch, n, k, sm_count) for r in rows]
     return next(r for r, own in zip(rows, cycles, strict=True) if own <= 1.05 * min(cycles))
+
+
+def _family(kernel: GemmKernel) -> str:
+    """The variant without how tiles are laid out."""
+    return kernel.variant.removesuffix("mixed").removesuffix("-")
 
 
 # Readings of one H200 with clock64 in the kernel (per tile and per launch) and from the times of
@@ -181,7 +201,10 @@ def estimated_cycles(kernel: GemmKernel, m: int, n: int, k: int, sm_count: int) 
     block_m, block_n, step = kernel.tile
     rows, columns = cluster_tiles(kernel, m, n)
     resident = sm_count * macro(kernel, "RESIDENT") if kernel.batched else sm_count
-    rounds = math.ceil(rows * columns / (resident // kernel.cluster[0]))
+    clusters = resident // kernel.cluster[0]
+    rounds: float = math.ceil(rows * columns / clusters)
+    if has(kernel, "MIXED"):
+        rounds = heights(kernel, m, columns, clusters)[3]
     loaded_rows = block_m / macro(kernel, "CLUSTER_N") + block_n / macro(kernel, "CLUSTER_M")
     # 128 bytes of k take as many cycles in every format: 4096 fp16 FLOP a cycle, 64 x 2 a pair.
     step_cycles = max(block_m * block_n / 32, loaded_rows * SPAN_BYTES / _L2_BYTES_PER_CYCLE)

@@ -39,6 +39,8 @@ class Plan(ctypes.Structure):
         ("partials", ctypes.c_void_p),
         ("ready", ctypes.c_void_p),
         ("product_rows", ctypes.c_int),
+        ("tall", ctypes.c_int),
+        ("low", ctypes.c_int),
     )
 
 
@@ -63,6 +65,8 @@ def plan(kernel: GemmKernel, m: int, n: int, k: int, clusters: int) -> tuple[Pla
     """
     rows, columns = cluster_tiles(kernel, m, n)
     k_steps = math.ceil(k / kernel.tile[2])
+    if has(kernel, "MIXED"):
+        return _mixed_plan(kernel, m, n, k, clusters)
     tiles = rows * columns
     cut = tiles % clusters
     share = math.ceil(cut * k_steps / clusters)
@@ -74,6 +78,44 @@ def plan(kernel: GemmKernel, m: int, n: int, k: int, clusters: int) -> tuple[Pla
     if chosen.whole:
         return chosen, min(clusters, tiles)
     return chosen, math.ceil(cut * k_steps / share)
+
+
+def has(kernel: GemmKernel, name: str) -> bool:
+    """Whether a row sets a macro that is off unless set."""
+    return dict(kernel.defines).get(name, 0) == 1
+
+
+def _mixed_plan(kernel: GemmKernel, m: int, n: int, k: int, clusters: int) -> tuple[Plan, int]:
+    """Tall tiles first, then lower ones that even out what clusters have to do."""
+    k_steps = math.ceil(k / kernel.tile[2])
+    _, columns = cluster_tiles(kernel, m, n)
+    tall, low, rows, _ = heights(kernel, m, columns, clusters)
+    tiles = rows * columns
+    chosen = Plan(m=m, n=n, k_steps=k_steps, rows=rows, columns=columns, whole=tiles)
+    chosen.group, chosen.tall, chosen.low = panel_rows(kernel, k), tall, low
+    return chosen, min(clusters, tiles)
+
+
+def heights(kernel: GemmKernel, m: int, columns: int, clusters: int) -> tuple[int, int, int, float]:
+    """Rows of whole tiles, the height of a block's tile in the others, rows in all, and what the
+    cluster with most to do has, in whole tiles.
+
+    Cluster c gets tiles c, c + clusters, ... in order: tall ones first, so that the lower ones
+    fill up the round that these leave open.
+    """
+    across, block = macro(kernel, "CLUSTER_M"), kernel.tile[0]
+    low = block - 64
+    found: list[tuple[float, int, int]] = []
+    for tall in range(math.ceil(m / (block * across)) + 1):
+        lower = math.ceil(max(0, m - tall * block * across) / (low * across))
+        first, end = tall * columns, (tall + lower) * columns
+        # Of all clusters those with most tall tiles, with fewest, and before and after each edge.
+        some = {0, (first - 1) % clusters, first % clusters, (end - 1) % clusters}
+        tall_of = {c: len(range(c, first, clusters)) for c in some}
+        work = [n + (len(range(c, end, clusters)) - n) * low / block for c, n in tall_of.items()]
+        found.append((round(max(work), 6), -tall, lower))
+    most, tall, lower = min(found)
+    return -tall, low, lower - tall, most
 
 
 def panel_rows(kernel: GemmKernel, k: int) -> int:
@@ -197,8 +239,9 @@ def tensor_maps(
     block_m, block_n, step = kernel.tile
     dtype = DTYPES[kernel.dtype]
     out_bytes = DTYPES[dtype.output].itemsize_bytes
+    rows_of_a = 32 if has(kernel, "MIXED") else box_rows(block_m, macro(kernel, "CLUSTER_N"))
     return (  # Promotion to 256 bytes reads more from the cache, and ran slower on an H200.
-        tensor_map(dtype.name, a_ptr, m, k, (box_rows(block_m, macro(kernel, "CLUSTER_N")), step)),
+        tensor_map(dtype.name, a_ptr, m, k, (rows_of_a, step)),
         tensor_map(
             dtype.name, b_ptr, n_of_b, k, (box_rows(block_n, macro(kernel, "CLUSTER_M")), step)
         ),
