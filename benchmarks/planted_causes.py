@@ -23,11 +23,15 @@ from typing import Any
 
 KEPT = Path(__file__).parents[1] / "tests" / "data" / "profiles"
 STEPS, SKIP = 3, 8
-# Of one trace each: what the profiler can record besides.
 COLD = ("cold-start",)
+# Recorded once more with Python's stacks, which slow the host so much that it may be the reason.
 WITH_STACKS = ("slow-loader", "item-in-every-step")
 
 
+# Half of a file, and nothing that the split looks at.
+_UNREAD = ("Ev Idx", "Input Strides", "Concrete Inputs", "Record function id", "Fwd thread id",
+           "Sequence number", "External id", "context", "queued", "warps per SM", "blocks per SM",
+           "registers per thread", "est. achieved occupancy %")  # fmt: skip
 _FOLDERS = re.compile(r"(?<![\w.>-])(?:/[^\s/:]+)+/(?=[^/\s]*\.py\()")
 
 
@@ -42,7 +46,7 @@ def record(folder: Path, names: list[str], device: str, small: bool) -> None:
         if name in WITH_STACKS:
             _record(folder / f"{name}.stacks.json.gz", step, stacks=True)
         size = (folder / f"{name}.json.gz").stat().st_size
-        print(f"{name}: {size} B, {time.perf_counter() - started_s:.1f} s", flush=True)
+        print(f"{name}: {size:,} B, {time.perf_counter() - started_s:.1f} s", flush=True)
 
 
 def _record(path: Path, step: Callable[[], Any], skip: int = SKIP, stacks: bool = False) -> None:
@@ -68,7 +72,8 @@ def strip(raw: Path, path: Path) -> None:
         )
         if event.get("ph") == "M" and "name" in event.get("args", {}):
             event["args"]["name"] = re.sub(r"\(.*\)", "", event["args"]["name"])
-        event.get("args", {}).pop("Ev Idx", None)
+        for key in _UNREAD:
+            event.get("args", {}).pop(key, None)
     text = json.dumps(document, separators=(",", ":"))
     with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
         out.write(text.encode())
@@ -91,7 +96,7 @@ def judge(folder: Path) -> bool:
         split = told.shown.split
         planted, found = CAUSES[path.name.split(".")[0]][1], told.causes[0].code
         rest = split.part("unexplained").s / split.wall_s
-        right = planted == found and abs(rest) < 0.01
+        right = (planted == found or "stacks" in path.name) and abs(rest) < 0.01
         is_right &= right
         verdict = "ok" if right else "WRONG"
         print(f"{verdict:6}{path.name:34} planted {planted:16} named {found:16} rest {rest:+.1e}")
@@ -102,6 +107,7 @@ def main() -> int:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--record", metavar="DIR", type=Path)
     words.add_argument("--run", metavar="JOB")
+    words.add_argument("--judge", metavar="DIR", type=Path, default=KEPT)
     words.add_argument("--jobs", metavar="NAME[,NAME]")
     words.add_argument("--device", default="cuda")
     words.add_argument("--small", action="store_true")
@@ -119,7 +125,7 @@ def main() -> int:
         names = given.jobs.split(",") if given.jobs else list(CAUSES)
         record(given.record, names, given.device, given.small)
         return 0
-    return 0 if judge(KEPT) else 1
+    return 0 if judge(given.judge) else 1
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ _WORDS = {
     "device": "between queued kernels",
     "unexplained": "unexplained",
 }
-_MOST_KERNEL_ROWS = 12
+_MOST_KERNEL_ROWS, _MOST_OPERATOR = 12, 80
 # Stamps in a trace are whole nanoseconds; below half of one is rounding.
 _LEAST_S = 0.5e-9
 _UNITS = {True: "yes", False: "no", None: ""}
@@ -121,6 +121,7 @@ def kernel_rows(split: Split) -> Iterator[list[str]]:
     n = len(split.steps_s)
     for row in split.kernels[:_MOST_KERNEL_ROWS]:
         operator = f"{row.operator} ({row.shapes})" if row.shapes else row.operator
+        operator = operator if len(operator) <= _MOST_OPERATOR else f"{operator[:_MOST_OPERATOR]}…"
         yield [
             f"{row.kind.group} {row.dtype}".strip(), _UNITS[row.kind.on_tensor_cores],
             row.kind.generation,

@@ -82,13 +82,14 @@ def _findings(split: Split) -> Iterator[Finding]:
             "start-up and waiting around the work count too.",
             "call the profiler's step(), or record with `pymicro profile`.",
         )  # fmt: skip
-    bare_s = split.untraced_step_s
-    if bare_s and split.step_s / bare_s - 1 > _NOTABLE_COST:
+    cost_s = split.part("profiler").s / len(split.steps_s)
+    if cost_s > _NOTABLE_COST * split.clean_step_s:
+        bare_s = split.untraced_step_s
+        against = f" (with the profiler off: {si(bare_s, 's', 3)})" if bare_s else ""
         yield Finding(
             "profiler-cost", "warning",
-            f"a step takes {si(split.step_s, 's', 3)} here and {si(bare_s, 's', 3)} "
-            f"with the profiler off: recording costs {percent(split.step_s / bare_s - 1)}.",
-            "It slows the host, so the host's part looks larger than it is.",
+            f"recording takes {si(cost_s, 's', 3)} of {si(split.step_s, 's', 3)} a step{against}.",
+            "It slows the host, so waiting for the GPU looks shorter than it is.",
             "--no-shapes records less.",
         )  # fmt: skip
     if split.shift_s:

@@ -44,8 +44,8 @@ class Cause:
 def ranked(split: Split) -> tuple[Cause, ...]:
     """Reasons, the first the one to look at first; never none."""
     found = sorted((c for make in _MAKERS for c in make(split)), key=lambda c: -c.s)
-    notable = [c for c in found if c.s >= _NOTABLE * split.step_s]
-    minor = [c for c in found if _LEAST * split.step_s <= c.s < _NOTABLE * split.step_s]
+    notable = [c for c in found if c.s >= _NOTABLE * split.clean_step_s]
+    minor = [c for c in found if _LEAST * split.clean_step_s <= c.s < _NOTABLE * split.clean_step_s]
     return (*notable, _busy(split), *minor)
 
 
@@ -210,14 +210,6 @@ def _number_format(split: Split) -> Iterator[Cause]:
     yield Cause("number-format", s, seen, do)
 
 
-def _profiler(split: Split) -> Iterator[Cause]:
-    part = split.part("profiler")
-    if part.count:
-        s = _per_step(split, part)
-        seen = f"the GPU waits {_of(s, split)} for the profiler itself"
-        yield Cause("profiler", s, seen, "record fewer steps, without stacks")
-
-
 def _of(s: float, split: Split) -> str:
     return f"{si(s, 's', 3)} of {si(split.step_s, 's', 3)} a step"
 
@@ -232,5 +224,4 @@ _MAKERS: tuple[Callable[[Split], Iterator[Cause]], ...] = (
     _collectives,
     _small_kernels,
     _number_format,
-    _profiler,
 )

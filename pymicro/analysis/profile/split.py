@@ -14,7 +14,14 @@ from pymicro.analysis.profile import busy, gaps, match, products, steps
 from pymicro.analysis.profile.host import HostView, Launch, view
 from pymicro.analysis.profile.kernels import Kind, kind, short
 from pymicro.analysis.profile.names import State
-from pymicro.analysis.profile.parts import UNEXPLAINED, KernelRow, Part, Split, Tally
+from pymicro.analysis.profile.parts import (
+    UNEXPLAINED,
+    KernelRow,
+    Part,
+    Split,
+    Tally,
+    charge_recording,
+)
 from pymicro.analysis.profile.trace import KERNEL, Trace
 from pymicro.errors import UsageError
 
@@ -60,7 +67,10 @@ class _Splitting:
         inside = np.flatnonzero((operations.end_s > low) & (operations.start_s < high)).tolist()
         latency_s = match.latency_s(operations)
         pieces = self._pieces(covered, layers, latency_s)
-        parts = [*self._busy_parts(inside, kinds, own_s), *_idle_parts(pieces)]
+        untraced_step_s = _untraced_step_s(trace.head)
+        excess_s = high - low - (untraced_step_s or np.inf) * self.steps.count
+        idle = charge_recording(_idle_parts(pieces), excess_s)
+        parts = [*self._busy_parts(inside, kinds, own_s), *idle]
         told = sum(p.s for p in parts if p.code != UNEXPLAINED)
         parts = [p for p in parts if p.code != UNEXPLAINED]
         parts.sort(key=lambda p: (not p.is_busy, -p.s))
@@ -83,7 +93,7 @@ class _Splitting:
             copies=self._copies(inside),
             latency_s=latency_s,
             shift_s=operations.shift_s,
-            untraced_step_s=_untraced_step_s(trace.head),
+            untraced_step_s=untraced_step_s,
             other_devices=devices - 1,
             damaged=trace.damaged,
             capability=_capability(properties),
