@@ -1,7 +1,7 @@
 """Small PyTorch jobs, each with a known reason for its time. None is a model that pymicro ships.
 
-A job is a function of a device that builds what it needs and returns one step; `CAUSES` says what
-was planted. The sizes are for a data-centre GPU; `--small` of the study makes them fit a CPU.
+A job is a function of a device that builds what it needs and returns one step; what was planted
+stands in `planted_causes.py`. The sizes are for a data-centre GPU; `--small` makes them fit a CPU.
 """
 
 from __future__ import annotations
@@ -219,16 +219,15 @@ def pageable_copies(device: str, small: bool) -> Step:
     return step
 
 
-# Job -> the code of the finding that has to come first (see pymicro/analysis/profile/causes.py).
-CAUSES: dict[str, tuple[Callable[[str, bool], Step], str]] = {
-    "cold-start": (cold_start, "start-up"),
-    "vision-transformer": (vision_transformer, "number-format"),
-    "large-products": (large_products, "gpu-busy"),
-    "recurrent": (recurrent, "host-bound"),
-    "diffusion": (diffusion, "host-bound"),
-    "slow-loader": (slow_loader, "input"),
-    "item-in-every-step": (item_in_every_step, "synchronisation"),
-    "tiny-kernels": (tiny_kernels, "host-bound"),
-    "cuda-graph": (cuda_graph, "small-kernels"),
-    "pageable-copies": (pageable_copies, "copies"),
+JOBS: dict[str, Callable[[str, bool], Step]] = {
+    "cold-start": cold_start,
+    "vision-transformer": vision_transformer,
+    "large-products": large_products,
+    "recurrent": recurrent,
+    "diffusion": diffusion,
+    "slow-loader": slow_loader,
+    "item-in-every-step": item_in_every_step,
+    "tiny-kernels": tiny_kernels,
+    "cuda-graph": cuda_graph,
+    "pageable-copies": pageable_copies,
 }

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pymicro.analysis.profile import Profile, Split
+from pymicro.analysis.profile.parts import UNEXPLAINED
 from pymicro.report.terminal import Terminal
 from pymicro.results import SCHEMA
 from pymicro.units import percent, si
@@ -108,6 +109,8 @@ def part_rows(split: Split) -> Iterator[list[str]]:
     """Parts of a step; the last row is their sum."""
     n = len(split.steps_s)
     for part in split.parts:
+        if abs(part.s) < _LEAST_S and part.code != UNEXPLAINED:
+            continue
         word = f"GPU: {part.code}" if part.is_busy else f"idle: {_WORDS[part.code]}"
         mostly = ", ".join(f"{name} ({_time(s / n)})" for name, s in part.owners[:2])
         yield [
