@@ -9,7 +9,7 @@ causes   ranked reasons with remedies   ranks    several traces of one job
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -61,17 +61,27 @@ def explain(path: Path) -> Profile:
     paths = _ranks.files(path) if path.is_dir() else [path]
     if not paths:
         raise UsageError(f"{path} holds no trace (.json or .json.gz).")
-    found = tuple(Rank(_name(p), of_trace(load(p))) for p in paths)
+    found, refused = _read(paths)
+    if not found:
+        raise refused[0]
     shown = _ranks.odd(found) or found[0]
+    left_out = [Finding("left-out", "warning", f"left out: {error}") for error in refused]
     return Profile(
-        found, shown, ranked(shown.split), tuple(_findings(shown.split)),
+        found, shown, ranked(shown.split), (*_findings(shown.split), *left_out),
         _ranks.verdict(found), _ranks.waiting_s(found),
     )  # fmt: skip
 
 
-def _name(path: Path) -> str:
-    number = _ranks.rank_number(path)
-    return path.name if number < 0 else f"rank {number}"
+def _read(paths: Sequence[Path]) -> tuple[tuple[Rank, ...], list[UsageError]]:
+    """The splits by rank, one trace in memory at a time, and why files were not read."""
+    found, refused = [], []
+    for path in paths:
+        try:
+            trace = load(path)
+            found.append((_ranks.number(trace), Rank(_ranks.name(trace), of_trace(trace))))
+        except UsageError as error:
+            refused.append(error)
+    return tuple(rank for _, rank in sorted(found, key=lambda pair: pair[0])), refused
 
 
 def _findings(split: Split) -> Iterator[Finding]:

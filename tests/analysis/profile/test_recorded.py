@@ -110,7 +110,7 @@ def test_a_slower_host_is_the_hosts_and_only_the_hosts(tmp_path):
     def later(event):
         event = dict(event)
         if "ts" in event:
-            event["ts"] += 500.0 * sum(event["ts"] > s for s in starts[1:])
+            event["ts"] += 500.0 * sum(event["ts"] >= s for s in starts[1:])
         return event
 
     told, slower = profile.explain(path), edited(tmp_path, path, later)

@@ -211,6 +211,23 @@ def test_of_several_ranks_the_odd_one_is_named_with_its_part(tmp_path):
     assert told.waiting_s[0] == pytest.approx(3.5e-3, rel=0.01)
 
 
+def test_ranks_are_known_by_what_their_files_say(tmp_path):
+    for number in (11, 2):
+        job = job_of(2, training)
+        info = {"backend": "nccl", "rank": number, "world_size": 12}
+        write(tmp_path / f"host_{99 - number}.pt.trace.json", job.document(distributedInfo=info))
+    assert [r.name for r in profile.explain(tmp_path).ranks] == ["rank 2", "rank 11"]
+
+
+def test_other_files_of_a_folder_are_left_out_and_that_is_said(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    write(tmp_path / "t.json", job_of(2, training).document())
+    told = profile.explain(tmp_path)
+    assert [r.name for r in told.ranks] == ["t.json"]
+    assert [f.code for f in told.findings] == ["left-out"]
+    assert "config.json" in told.findings[0].seen
+
+
 def test_equal_ranks_are_said_to_be_equal(tmp_path):
     for number in range(2):
         _rank(tmp_path, number, 500, 300)
