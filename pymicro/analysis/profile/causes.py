@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pymicro.analysis.profile.parts import Part, Split
+from pymicro.analysis.profile.parts import CopyRow, Part, Split
 from pymicro.units import percent, si
 
 # A loss below this share of the step explains nothing by itself.
@@ -131,18 +131,25 @@ def _input(split: Split) -> Iterator[Cause]:
 
 def _copies(split: Split) -> Iterator[Cause]:
     wait, n = split.part("copy-wait"), len(split.steps_s)
-    moved = [(name, s, k) for name, s, k in split.copies if name.startswith("Memcpy")]
+    moved = [row for row in split.copies if row.name.startswith("Memcpy")]
     across = sum(r.s for r in split.kernels if r.kind.group == "copy" and "Memcpy" in r.name)
     s = (wait.s + across) / n
     if not moved or not s:
         return
-    told = ", ".join(f"{k / n:,.3g} × {name}" for name, _, k in moved[:2])
-    is_pageable = any("Pageable" in name for name, _, _ in moved)
+    told = ", ".join(_copied(row, n) for row in moved[:2])
+    is_pageable = any("Pageable" in row.name for row in moved)
     seen = f"copies take {_of(s, split)} that nothing hides: {told}"
     do = "fewer copies; copy what the next step needs on a stream beside the arithmetic"
     if is_pageable:
         do = "pin_memory=True and non_blocking=True: pageable memory is copied twice, and blocks"
     yield Cause("copies", s, seen, do)
+
+
+def _copied(row: CopyRow, steps: int) -> str:
+    told = f"{row.count / steps:,.3g} × {row.name}"
+    if not row.bytes or not row.s:
+        return told
+    return f"{told} of {si(row.bytes / row.count, 'B', 3)} at {si(row.bytes / row.s, 'B/s', 3)}"
 
 
 def _start_up(split: Split) -> Iterator[Cause]:

@@ -79,6 +79,16 @@ def _largest(found: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 @dataclass(frozen=True)
+class CopyRow:
+    """Copies of one kind, like `Memcpy HtoD (Pageable -> Device)`; 0 bytes if not recorded."""
+
+    name: str
+    s: float
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class KernelRow:
     """Kernels of one class, path and generation.
 
@@ -112,7 +122,6 @@ class Split:
         how: how the steps were found.
         parts: adding up to `wall_s`; the last, `unexplained`, may be negative.
         launches: calls that launched device work.
-        copies: device seconds of each kind of copy.
         latency_s: from a launch to its start on an idle device.
         untraced_step_s: a step's time with the profiler off, if the recorder noted it.
     """
@@ -126,7 +135,7 @@ class Split:
     kernel_count: int
     kernel_median_s: float
     launches: int
-    copies: tuple[tuple[str, float, int], ...]
+    copies: tuple[CopyRow, ...]
     latency_s: float
     shift_s: float
     untraced_step_s: float | None

@@ -16,6 +16,7 @@ from pymicro.analysis.profile.kernels import Kind, kind, short
 from pymicro.analysis.profile.names import State
 from pymicro.analysis.profile.parts import (
     UNEXPLAINED,
+    CopyRow,
     KernelRow,
     Part,
     Split,
@@ -227,12 +228,19 @@ class _Splitting:
         found = ((i, self._product(self.operations.launch[i])) for i in first.values())
         return {i: product.flop for i, product in found if product}
 
-    def _copies(self, inside: Sequence[int]) -> tuple[tuple[str, float, int], ...]:
-        tally, lengths = Tally(), self.operations.end_s - self.operations.start_s
+    def _copies(self, inside: Sequence[int]) -> tuple[CopyRow, ...]:
+        device, row = self.trace.device, self.operations.row
+        members: defaultdict[str, list[int]] = defaultdict(list)
         for i in inside:
-            if self.trace.device.kind[self.operations.row[i]] != KERNEL:
-                tally.add(self._name(i), float(lengths[i]))
-        return tuple((p.code, p.s, p.count) for p in tally.parts(is_busy=True))
+            if device.kind[row[i]] != KERNEL:
+                members[self._name(i)].append(i)
+        lengths = self.operations.end_s - self.operations.start_s
+        rows = []
+        for name, all_ in members.items():
+            moved = [device.bytes[row[i]] for i in all_]
+            total = sum(moved) if min(moved) >= 0 else 0
+            rows.append(CopyRow(name, float(lengths[all_].sum()), len(all_), total))
+        return tuple(sorted(rows, key=lambda r: -r.s))
 
     def _collectives(
         self, inside: Sequence[int], kinds: Sequence[Kind]

@@ -73,6 +73,11 @@ def test_stacks_name_the_line():
     assert any(re.search(r"\.item\(\) in .* at planted_jobs\.py\(\d+\): step", o) for o in owners)
 
 
+def test_copies_tell_their_size_and_rate():
+    seen = profile.explain(KEPT / "pageable-copies.json.gz").causes[0].seen
+    assert re.search(r"1 × Memcpy DtoH \(Device -> Pageable\) of 268 MB at \d.* [MG]B/s", seen)
+
+
 def test_shapes_change_nothing_but_rates(tmp_path):
     path = KEPT / "vision-transformer.json.gz"
 
