@@ -28,6 +28,7 @@ _WORDS = {
     "start-up": "loading, compiling",
     "profiler": "the profiler itself",
     "device": "between queued kernels",
+    "held": "queued but held back",
     "unexplained": "unexplained",
 }
 _MOST_KERNEL_ROWS, _MOST_OPERATOR = 12, 80

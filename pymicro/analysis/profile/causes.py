@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pymicro.analysis.profile.parts import CopyRow, Part, Split
+from pymicro.analysis.profile.parts import SHORT_KERNEL_S, CopyRow, Part, Split
 from pymicro.units import percent, si
 
 # A loss below this share of the step explains nothing by itself.
 _NOTABLE = 0.10
 _LEAST = 0.01
-# From starting to draining, an empty kernel keeps a device busy for about 2 µs.
-SHORT_KERNEL_S = 5e-6
 # Units with FP16 or BF16 operands and FP32 sums beside FP32 outside them, at the least.
 FORMAT_FACTOR = 2.0
 
@@ -131,9 +129,8 @@ def _input(split: Split) -> Iterator[Cause]:
 
 def _copies(split: Split) -> Iterator[Cause]:
     wait, n = split.part("copy-wait"), len(split.steps_s)
-    moved = [row for row in split.copies if row.name.startswith("Memcpy")]
-    across = sum(r.s for r in split.kernels if r.kind.group == "copy" and "Memcpy" in r.name)
-    s = (wait.s + across) / n
+    moved = [r for r in split.copies if r.name.startswith("Memcpy") and "DtoD" not in r.name]
+    s = (wait.s + sum(r.exposed_s for r in moved)) / n
     if not moved or not s:
         return
     told = ", ".join(_copied(row, n) for row in moved[:2])
@@ -186,17 +183,24 @@ def _collectives(split: Split) -> Iterator[Cause]:
 
 def _small_kernels(split: Split) -> Iterator[Cause]:
     part, n = split.part("device"), len(split.steps_s)
-    short = [r for r in split.kernels if r.median_s < SHORT_KERNEL_S]
-    s = (part.s + sum(r.s for r in short)) / n
+    s = (part.s + split.short_s) / n
     if not s:
         return
-    count = sum(r.count for r in short) / n
     seen = (
-        f"{_of(s, split)} goes into starting and ending kernels: {count:,.0f} a step are shorter "
-        f"than {si(SHORT_KERNEL_S, 's', 2)} or nearly so, and the GPU idles "
-        f"{si(part.s / n, 's', 3)} between queued ones"
+        f"{_of(s, split)} goes into starting and ending kernels: {split.short_count / n:,.0f} of "
+        f"{split.kernel_count / n:,.0f} a step are shorter than {si(SHORT_KERNEL_S, 's', 2)}, and "
+        f"the GPU idles {si(part.s / n, 's', 3)} between queued ones"
     )
     yield Cause("small-kernels", s, seen, "fuse them (torch.compile, fused operators), or batch")
+
+
+def _held(split: Split) -> Iterator[Cause]:
+    part = split.part("held")
+    if part.count:
+        s = _per_step(split, part)
+        seen = f"the GPU idles {_of(s, split)} with kernels queued that something holds back"
+        do = "see what their stream waits for: wait_stream, wait_event, another device or rank"
+        yield Cause("held-back", s, seen, do)
 
 
 def _number_format(split: Split) -> Iterator[Cause]:
@@ -230,5 +234,6 @@ _MAKERS: tuple[Callable[[Split], Iterator[Cause]], ...] = (
     _allocation,
     _collectives,
     _small_kernels,
+    _held,
     _number_format,
 )

@@ -19,6 +19,8 @@ from pymicro.analysis.profile.names import State
 # A stretch without any operator that is longer than this is no Python between operators, which
 # takes some 10 µs, but other work: reading, decoding, logging, sleeping.
 OUTSIDE_S = 1e-3
+# A queued kernel begins some µs after the one before; when it is later, something holds it back.
+HELD_S = 50e-6
 # A first call of an operator that takes so much longer than its others is loading its code.
 _FIRST_CALL_FACTOR = 20
 _FIRST_CALL_S = 2e-3
@@ -87,8 +89,9 @@ class Owners:
         issued = min(max(gap.launch.end_s, low), high)
         yield from self._of_host(low, issued, gap.launch.thread, shift)
         if high - issued > ROUNDING_S:
+            is_held = high - issued > HELD_S
             owner = "inside CUDA graphs" if gap.in_graph else "between queued kernels"
-            yield Piece(issued + shift, high - issued, "device", owner)
+            yield Piece(issued + shift, high - issued, "held" if is_held else "device", owner)
 
     def _of_host(self, low: float, high: float, thread: int, shift: float) -> Iterator[Piece]:
         """What the host did from `low` to `high`, on its own clock."""

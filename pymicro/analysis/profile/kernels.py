@@ -49,11 +49,11 @@ _GROUPS = tuple(
         (r"(?<![a-z])rnn|rnn_?cell|lstm|elementwise_bp\d|gru_?cell|_gru|persist_?rnn", "recurrent"),
         (
             r"fprop|dgrad|wgrad|winograd|convolve|conv\dd|conv2d|conv_depthwise|scudnn|"
-            r"implicit_gemm|cudnn.*conv|im2col|col2im|implicit_precomp|fft2d",
+            r"implicit_gemm|cudnn.*conv|im2col|col2im|implicit_precomp|fft2d|cask_cudnn",
             "convolution",
         ),
         (
-            r"gemm|gemv|nvjet|cublas.*(?:kernel|split)|splitkreduce|triton_tem_.*mm|"
+            r"(?<!fb)gemm|gemv|nvjet|epilogue::impl|cublas.*(?:kernel|split)|splitkreduce|triton_tem_.*mm|"
             r"_mm_kernel|matmul|gett|xmma",
             "gemm",
         ),
@@ -67,7 +67,8 @@ _GROUPS = tuple(
         ),
         (
             r"elementwise|triton_poi_|triton_|dropout|pointwise|index|gather|scatter|embedding|"
-            r"fill|upsample|distribution|philox|tensor_?op|add_bias|activation",
+            r"fill|upsample|distribution|philox|tensor_?op|add_bias|activation|"
+            r"scalepacked",
             "elementwise",
         ),
     )

@@ -10,6 +10,9 @@ from pymicro.analysis.profile.kernels import Kind
 
 UNEXPLAINED = "unexplained"
 _MOST_OWNERS = 4
+# Starting and draining an empty kernel keeps a device busy for about 2 µs: shorter than this, that
+# is most of a kernel's time.
+SHORT_KERNEL_S = 5e-6
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,15 @@ def _largest(found: Mapping[str, float]) -> list[tuple[str, float]]:
 
 @dataclass(frozen=True)
 class CopyRow:
-    """Copies of one kind, like `Memcpy HtoD (Pageable -> Device)`; 0 bytes if not recorded."""
+    """Copies of one kind, like `Memcpy HtoD (Pageable -> Device)`; 0 bytes if not recorded.
+
+    Attributes:
+        exposed_s: of their time, what no kernel hides.
+    """
 
     name: str
     s: float
+    exposed_s: float
     count: int
     bytes: int
 
@@ -121,6 +129,7 @@ class Split:
         steps_s: time of each step, host and device together; they add up to `wall_s`.
         how: how the steps were found.
         parts: adding up to `wall_s`; the last, `unexplained`, may be negative.
+        short_count, short_s: kernels of less than `SHORT_KERNEL_S`, and their time.
         launches: calls that launched device work.
         latency_s: from a launch to its start on an idle device.
         untraced_step_s: a step's time with the profiler off, if the recorder noted it.
@@ -134,6 +143,8 @@ class Split:
     kernels: tuple[KernelRow, ...]
     kernel_count: int
     kernel_median_s: float
+    short_count: int
+    short_s: float
     launches: int
     copies: tuple[CopyRow, ...]
     latency_s: float

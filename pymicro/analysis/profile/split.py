@@ -15,6 +15,7 @@ from pymicro.analysis.profile.host import HostView, Launch, view
 from pymicro.analysis.profile.kernels import Kind, kind, short
 from pymicro.analysis.profile.names import State
 from pymicro.analysis.profile.parts import (
+    SHORT_KERNEL_S,
     UNEXPLAINED,
     CopyRow,
     KernelRow,
@@ -78,6 +79,7 @@ class _Splitting:
         parts.append(Part(UNEXPLAINED, False, high - low - told, 0))
         kernels = [i for i in inside if trace.device.kind[operations.row[i]] == KERNEL]
         lengths = (operations.end_s - operations.start_s)[kernels]
+        short_ones = [i for i, s in zip(kernels, lengths, strict=True) if s < SHORT_KERNEL_S]
         launches = {id(x) for i in inside if (x := operations.launch[i]) is not None}
         devices = len(set(trace.device.device))
         properties = trace.properties(operations.number)
@@ -90,8 +92,10 @@ class _Splitting:
             kernels=self._kernel_rows(inside, kinds, own_s),
             kernel_count=len(kernels),
             kernel_median_s=float(np.median(lengths)) if len(kernels) else 0.0,
+            short_count=len(short_ones),
+            short_s=float(own_s[short_ones].sum()),
             launches=len(launches),
-            copies=self._copies(inside),
+            copies=self._copies(inside, own_s),
             latency_s=latency_s,
             shift_s=operations.shift_s,
             untraced_step_s=untraced_step_s,
@@ -228,7 +232,7 @@ class _Splitting:
         found = ((i, self._product(self.operations.launch[i])) for i in first.values())
         return {i: product.flop for i, product in found if product}
 
-    def _copies(self, inside: Sequence[int]) -> tuple[CopyRow, ...]:
+    def _copies(self, inside: Sequence[int], own_s: Times) -> tuple[CopyRow, ...]:
         device, row = self.trace.device, self.operations.row
         members: defaultdict[str, list[int]] = defaultdict(list)
         for i in inside:
@@ -239,7 +243,8 @@ class _Splitting:
         for name, all_ in members.items():
             moved = [device.bytes[row[i]] for i in all_]
             total = sum(moved) if min(moved) >= 0 else 0
-            rows.append(CopyRow(name, float(lengths[all_].sum()), len(all_), total))
+            all_s, exposed_s = float(lengths[all_].sum()), float(own_s[all_].sum())
+            rows.append(CopyRow(name, all_s, exposed_s, len(all_), total))
         return tuple(sorted(rows, key=lambda r: -r.s))
 
     def _collectives(

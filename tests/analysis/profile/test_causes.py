@@ -100,7 +100,25 @@ def compile_(job):
     busy(job, 5)
 
 
+def held_back(job):
+    """Kernels are queued and wait for an event of another device."""
+    for _ in range(5):
+        job.op()
+    job.gpu_us += 4000
+    busy(job, 5)
+
+
+def long_and_short(job):
+    """Most element-wise kernels are short, most of their time is in long ones."""
+    for _ in range(20):
+        job.op("aten::add", 6, 2)
+    for _ in range(10):
+        job.op("aten::add", 6, 900)
+
+
 PLANTED = {
+    held_back: "held-back",
+    long_and_short: "gpu-busy",
     tiny: "host-bound",
     slow_loader: "input",
     item: "synchronisation",

@@ -64,6 +64,9 @@ NAMES = {
     ),
     ELEMENTWISE: Kind("elementwise"),
     COPY: Kind("copy"),
+    "void fbgemm_gpu::split_embedding_codegen_forward_unweighted_kernel<float>(int)": Kind(
+        "elementwise"
+    ),
     "triton_poi_fused_relu_5": Kind("elementwise"),
     "triton_red_fused_native_layer_norm_2": Kind("reduction"),
     "void (anonymous namespace)::softmax_warp_forward<float, float, float, 9>(float*)": Kind(
