@@ -10,7 +10,7 @@ causes   ranked reasons with remedies   ranks    several traces of one job
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -27,6 +27,7 @@ from pymicro.units import percent, si
 __all__ = ["Cause", "Profile", "Rank", "Split", "explain"]
 
 _SLOW_STEP = 1.5
+_SENDING = "larger buckets, fewer bytes (BF16), overlap with the backward pass"
 _NOTABLE_COST = 0.1
 _NOTABLE_REST = 0.02
 
@@ -66,10 +67,23 @@ def explain(path: Path) -> Profile:
         raise refused[0]
     shown = _ranks.odd(found) or found[0]
     left_out = [Finding("left-out", "warning", f"left out: {error}") for error in refused]
+    waiting_s = _ranks.waiting_s(found)
+    told = tuple(_beside_ranks(c, shown, found, waiting_s) for c in ranked(shown.split))
     return Profile(
-        found, shown, ranked(shown.split), (*_findings(shown.split), *left_out),
-        _ranks.verdict(found), _ranks.waiting_s(found),
-    )  # fmt: skip
+        found, shown, told, (*_findings(shown.split), *left_out), _ranks.verdict(found), waiting_s
+    )
+
+
+def _beside_ranks(
+    cause: Cause, shown: Rank, ranks: Sequence[Rank], waiting_s: Sequence[float] | None
+) -> Cause:
+    """Of collectives the other ranks' traces tell how much is waiting."""
+    if cause.code != "collective" or waiting_s is None:
+        return cause
+    own_s = waiting_s[list(ranks).index(shown)]
+    seen = f"{cause.seen}: {si(own_s, 's', 3)} of all collectives' time, as the other ranks show"
+    do = "make the ranks' work even" if own_s > cause.s / 2 else _SENDING
+    return replace(cause, seen=seen, do=do)
 
 
 def _read(paths: Sequence[Path]) -> tuple[tuple[Rank, ...], list[UsageError]]:

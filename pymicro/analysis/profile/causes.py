@@ -92,7 +92,7 @@ def _host(split: Split) -> Iterator[Cause]:
     )
     do = (
         "CUDA graphs or torch.compile(mode='reduce-overhead'), larger batches, fused operators "
-        "and optimiser; a faster host helps as much as a faster GPU would not"
+        "and optimiser; a faster host helps, a faster GPU does not"
     )
     yield Cause("host-bound", s, seen, do)
 
