@@ -23,26 +23,43 @@ from typing import Any
 
 KEPT = Path(__file__).parents[1] / "tests" / "data" / "profiles"
 STEPS, SKIP = 3, 8
-# Of one trace each: what the profiler can record besides.
+# Job -> the code of the reason that has to come first (pymicro/analysis/profile/causes.py).
+PLANTED = {
+    "cold-start": "start-up",
+    "vision-transformer": "number-format",
+    "large-products": "gpu-busy",
+    "recurrent": "host-bound",
+    "diffusion": "host-bound",
+    "slow-loader": "input",
+    "item-in-every-step": "synchronisation",
+    "tiny-kernels": "host-bound",
+    "cuda-graph": "small-kernels",
+    "pageable-copies": "copies",
+}
 COLD = ("cold-start",)
+# Recorded once more with Python's stacks, which slow the host so much that it may be the reason.
 WITH_STACKS = ("slow-loader", "item-in-every-step")
 
 
+# Half of a file, and nothing that the split looks at.
+_UNREAD = ("Ev Idx", "Input Strides", "Concrete Inputs", "Record function id", "Fwd thread id",
+           "Sequence number", "External id", "context", "queued", "warps per SM", "blocks per SM",
+           "registers per thread", "est. achieved occupancy %")  # fmt: skip
 _FOLDERS = re.compile(r"(?<![\w.>-])(?:/[^\s/:]+)+/(?=[^/\s]*\.py\()")
 
 
 def record(folder: Path, names: list[str], device: str, small: bool) -> None:
-    from planted_jobs import CAUSES
+    from planted_jobs import JOBS
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         started_s = time.perf_counter()
-        step = CAUSES[name][0](device, small)
+        step = JOBS[name](device, small)
         _record(folder / f"{name}.json.gz", step, skip=0 if name in COLD else SKIP)
         if name in WITH_STACKS:
             _record(folder / f"{name}.stacks.json.gz", step, stacks=True)
         size = (folder / f"{name}.json.gz").stat().st_size
-        print(f"{name}: {size} B, {time.perf_counter() - started_s:.1f} s", flush=True)
+        print(f"{name}: {size:,} B, {time.perf_counter() - started_s:.1f} s", flush=True)
 
 
 def _record(path: Path, step: Callable[[], Any], skip: int = SKIP, stacks: bool = False) -> None:
@@ -68,7 +85,8 @@ def strip(raw: Path, path: Path) -> None:
         )
         if event.get("ph") == "M" and "name" in event.get("args", {}):
             event["args"]["name"] = re.sub(r"\(.*\)", "", event["args"]["name"])
-        event.get("args", {}).pop("Ev Idx", None)
+        for key in _UNREAD:
+            event.get("args", {}).pop(key, None)
     text = json.dumps(document, separators=(",", ":"))
     with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
         out.write(text.encode())
@@ -81,17 +99,15 @@ def _within_package(match: re.Match[str]) -> str:
 
 
 def judge(folder: Path) -> bool:
-    from planted_jobs import CAUSES
-
     from pymicro.analysis import profile
 
     is_right = True
     for path in sorted(folder.glob("*.json.gz")):
         told = profile.explain(path)
         split = told.shown.split
-        planted, found = CAUSES[path.name.split(".")[0]][1], told.causes[0].code
+        planted, found = PLANTED[path.name.split(".")[0]], told.causes[0].code
         rest = split.part("unexplained").s / split.wall_s
-        right = planted == found and abs(rest) < 0.01
+        right = (planted == found or "stacks" in path.name) and abs(rest) < 0.01
         is_right &= right
         verdict = "ok" if right else "WRONG"
         print(f"{verdict:6}{path.name:34} planted {planted:16} named {found:16} rest {rest:+.1e}")
@@ -102,24 +118,25 @@ def main() -> int:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--record", metavar="DIR", type=Path)
     words.add_argument("--run", metavar="JOB")
+    words.add_argument("--judge", metavar="DIR", type=Path, default=KEPT)
     words.add_argument("--jobs", metavar="NAME[,NAME]")
     words.add_argument("--device", default="cuda")
     words.add_argument("--small", action="store_true")
     given = words.parse_args()
     if given.run:
-        from planted_jobs import CAUSES
+        from planted_jobs import JOBS
 
-        step = CAUSES[given.run][0](given.device, given.small)
+        step = JOBS[given.run](given.device, given.small)
         for _ in range(SKIP + STEPS + 4):
             step()
         return 0
     if given.record:
-        from planted_jobs import CAUSES
+        from planted_jobs import JOBS
 
-        names = given.jobs.split(",") if given.jobs else list(CAUSES)
+        names = given.jobs.split(",") if given.jobs else list(JOBS)
         record(given.record, names, given.device, given.small)
         return 0
-    return 0 if judge(KEPT) else 1
+    return 0 if judge(given.judge) else 1
 
 
 if __name__ == "__main__":

@@ -10,12 +10,13 @@ from dataclasses import asdict
 from typing import Any
 
 from pymicro.analysis.profile import Profile, Split
+from pymicro.analysis.profile.parts import UNEXPLAINED
 from pymicro.report.terminal import Terminal
 from pymicro.results import SCHEMA
 from pymicro.units import percent, si
 
 _TITLES = ("part", "a step", "of it", "number", "mostly")
-_KERNEL_TITLES = ("kernels", "matrix units", "written for", "a step", "number", "median",
+_KERNEL_TITLES = ("kernels", "units", "a step", "number", "median",
                   "rate", "of peak", "longest in", "from")  # fmt: skip
 _WORDS = {
     "host": "host launches too slowly",
@@ -27,12 +28,13 @@ _WORDS = {
     "start-up": "loading, compiling",
     "profiler": "the profiler itself",
     "device": "between queued kernels",
+    "held": "queued but held back",
     "unexplained": "unexplained",
 }
-_MOST_KERNEL_ROWS = 12
+_MOST_KERNEL_ROWS, _MOST_OPERATOR = 12, 80
 # Stamps in a trace are whole nanoseconds; below half of one is rounding.
 _LEAST_S = 0.5e-9
-_UNITS = {True: "yes", False: "no", None: ""}
+_UNITS = {True: "tensor", False: "plain", None: ""}
 
 
 def render(profile: Profile, format_: str) -> str:
@@ -74,7 +76,7 @@ def _used(
 def _numbers(rows: Sequence[Sequence[str]]) -> set[int]:
     """Indices of the numeric ones among the used columns of kernels."""
     keep = [i for i in range(len(_KERNEL_TITLES)) if any(row[i] for row in rows)]
-    return {place for place, i in enumerate(keep) if 3 <= i <= 7}
+    return {place for place, i in enumerate(keep) if 2 <= i <= 6}
 
 
 def _heading(profile: Profile) -> str:
@@ -108,6 +110,8 @@ def part_rows(split: Split) -> Iterator[list[str]]:
     """Parts of a step; the last row is their sum."""
     n = len(split.steps_s)
     for part in split.parts:
+        if abs(part.s) < _LEAST_S and part.code != UNEXPLAINED:
+            continue
         word = f"GPU: {part.code}" if part.is_busy else f"idle: {_WORDS[part.code]}"
         mostly = ", ".join(f"{name} ({_time(s / n)})" for name, s in part.owners[:2])
         yield [
@@ -121,9 +125,10 @@ def kernel_rows(split: Split) -> Iterator[list[str]]:
     n = len(split.steps_s)
     for row in split.kernels[:_MOST_KERNEL_ROWS]:
         operator = f"{row.operator} ({row.shapes})" if row.shapes else row.operator
+        operator = operator if len(operator) <= _MOST_OPERATOR else f"{operator[:_MOST_OPERATOR]}…"
         yield [
-            f"{row.kind.group} {row.dtype}".strip(), _UNITS[row.kind.on_tensor_cores],
-            row.kind.generation,
+            f"{row.kind.group} {row.dtype}".strip(),
+            f"{_UNITS[row.kind.on_tensor_cores]} {row.kind.generation}".strip(),
             _time(row.s / n), f"{row.count / n:,.4g}", si(row.median_s, "s", 3),
             si(row.flop / row.total_s, "FLOP/s", 3) if row.flop and row.total_s else "",
             percent(row.peak_fraction) if row.peak_fraction else "", row.name, operator,

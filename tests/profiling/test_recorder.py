@@ -133,3 +133,14 @@ def test_forward_calls_with_gradients_count_once_no_optimiser_came_for_long(monk
 def test_a_look_at_the_data_before_training_does_not_count(monkeypatch):
     seen = _watch(monkeypatch, ["inference"] * 2 + ["forward", "optimizer"] * 3)
     assert seen == ["forward"] * 2 + ["optimizer"] * 3
+
+
+@pytest.mark.parametrize(("skip", "timed"), [(0, 0), (3, 0), (4, 1), (8, 5), (20, 5)])
+def test_steps_just_before_the_recording_are_timed(tmp_path, monkeypatch, skip, timed):
+    """By a clock that each look moves on by a second."""
+    looks = iter(range(100))
+    monkeypatch.setattr(recorder.time, "perf_counter", lambda: float(next(looks)))
+    path = loop(tmp_path / "t.json", skip + 2, skip=skip, steps=1)
+    told = json.loads(path.read_text()).get("pymicro")
+    noted = told and told["untraced_step_s"]
+    assert noted == (pytest.approx(1 / timed) if timed else None)

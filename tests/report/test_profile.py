@@ -68,7 +68,7 @@ def test_markdown_has_tables_with_as_many_cells_as_titles(told):
 def test_every_code_of_a_part_has_words(told):
     from pymicro.analysis.profile import gaps, kernels
 
-    codes = {*gaps._CODES.values(), "outside", "device", "unexplained"}
+    codes = {*gaps._CODES.values(), "outside", "device", "held", "unexplained"}
     assert codes == set(report._WORDS)
     assert not codes & set(kernels.CLASSES)
 

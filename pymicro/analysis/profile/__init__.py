@@ -9,8 +9,8 @@ causes   ranked reasons with remedies   ranks    several traces of one job
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -27,6 +27,7 @@ from pymicro.units import percent, si
 __all__ = ["Cause", "Profile", "Rank", "Split", "explain"]
 
 _SLOW_STEP = 1.5
+_SENDING = "larger buckets, fewer bytes (BF16), overlap with the backward pass"
 _NOTABLE_COST = 0.1
 _NOTABLE_REST = 0.02
 
@@ -61,17 +62,40 @@ def explain(path: Path) -> Profile:
     paths = _ranks.files(path) if path.is_dir() else [path]
     if not paths:
         raise UsageError(f"{path} holds no trace (.json or .json.gz).")
-    found = tuple(Rank(_name(p), of_trace(load(p))) for p in paths)
+    found, refused = _read(paths)
+    if not found:
+        raise refused[0]
     shown = _ranks.odd(found) or found[0]
+    left_out = [Finding("left-out", "warning", f"left out: {error}") for error in refused]
+    waiting_s = _ranks.waiting_s(found)
+    told = tuple(_beside_ranks(c, shown, found, waiting_s) for c in ranked(shown.split))
     return Profile(
-        found, shown, ranked(shown.split), tuple(_findings(shown.split)),
-        _ranks.verdict(found), _ranks.waiting_s(found),
-    )  # fmt: skip
+        found, shown, told, (*_findings(shown.split), *left_out), _ranks.verdict(found), waiting_s
+    )
 
 
-def _name(path: Path) -> str:
-    number = _ranks.rank_number(path)
-    return path.name if number < 0 else f"rank {number}"
+def _beside_ranks(
+    cause: Cause, shown: Rank, ranks: Sequence[Rank], waiting_s: Sequence[float] | None
+) -> Cause:
+    """Of collectives the other ranks' traces tell how much is waiting."""
+    if cause.code != "collective" or waiting_s is None:
+        return cause
+    own_s = waiting_s[list(ranks).index(shown)]
+    seen = f"{cause.seen}: {si(own_s, 's', 3)} of all collectives' time, as the other ranks show"
+    do = "make the ranks' work even" if own_s > cause.s / 2 else _SENDING
+    return replace(cause, seen=seen, do=do)
+
+
+def _read(paths: Sequence[Path]) -> tuple[tuple[Rank, ...], list[UsageError]]:
+    """The splits by rank, one trace in memory at a time, and why files were not read."""
+    found, refused = [], []
+    for path in paths:
+        try:
+            trace = load(path)
+            found.append((_ranks.number(trace), Rank(_ranks.name(trace), of_trace(trace))))
+        except UsageError as error:
+            refused.append(error)
+    return tuple(rank for _, rank in sorted(found, key=lambda pair: pair[0])), refused
 
 
 def _findings(split: Split) -> Iterator[Finding]:
@@ -82,13 +106,14 @@ def _findings(split: Split) -> Iterator[Finding]:
             "start-up and waiting around the work count too.",
             "call the profiler's step(), or record with `pymicro profile`.",
         )  # fmt: skip
-    bare_s = split.untraced_step_s
-    if bare_s and split.step_s / bare_s - 1 > _NOTABLE_COST:
+    cost_s = split.part("profiler").s / len(split.steps_s)
+    if cost_s > _NOTABLE_COST * split.clean_step_s:
+        bare_s = split.untraced_step_s
+        against = f" (with the profiler off: {si(bare_s, 's', 3)})" if bare_s else ""
         yield Finding(
             "profiler-cost", "warning",
-            f"a step takes {si(split.step_s, 's', 3)} here and {si(bare_s, 's', 3)} "
-            f"with the profiler off: recording costs {percent(split.step_s / bare_s - 1)}.",
-            "It slows the host, so the host's part looks larger than it is.",
+            f"recording takes {si(cost_s, 's', 3)} of {si(split.step_s, 's', 3)} a step{against}.",
+            "It slows the host, so waiting for the GPU looks shorter than it is.",
             "--no-shapes records less.",
         )  # fmt: skip
     if split.shift_s:

@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pymicro.analysis.profile.parts import Part, Split
+from pymicro.analysis.profile.parts import SHORT_KERNEL_S, CopyRow, Part, Split
 from pymicro.units import percent, si
 
 # A loss below this share of the step explains nothing by itself.
 _NOTABLE = 0.10
 _LEAST = 0.01
-# From starting to draining, an empty kernel keeps a device busy for about 2 µs.
-SHORT_KERNEL_S = 5e-6
 # Units with FP16 or BF16 operands and FP32 sums beside FP32 outside them, at the least.
 FORMAT_FACTOR = 2.0
 
@@ -44,8 +42,8 @@ class Cause:
 def ranked(split: Split) -> tuple[Cause, ...]:
     """Reasons, the first the one to look at first; never none."""
     found = sorted((c for make in _MAKERS for c in make(split)), key=lambda c: -c.s)
-    notable = [c for c in found if c.s >= _NOTABLE * split.step_s]
-    minor = [c for c in found if _LEAST * split.step_s <= c.s < _NOTABLE * split.step_s]
+    notable = [c for c in found if c.s >= _NOTABLE * split.clean_step_s]
+    minor = [c for c in found if _LEAST * split.clean_step_s <= c.s < _NOTABLE * split.clean_step_s]
     return (*notable, _busy(split), *minor)
 
 
@@ -94,7 +92,7 @@ def _host(split: Split) -> Iterator[Cause]:
     )
     do = (
         "CUDA graphs or torch.compile(mode='reduce-overhead'), larger batches, fused operators "
-        "and optimiser; a faster host helps as much as a faster GPU would not"
+        "and optimiser; a faster host helps, a faster GPU does not"
     )
     yield Cause("host-bound", s, seen, do)
 
@@ -131,18 +129,24 @@ def _input(split: Split) -> Iterator[Cause]:
 
 def _copies(split: Split) -> Iterator[Cause]:
     wait, n = split.part("copy-wait"), len(split.steps_s)
-    moved = [(name, s, k) for name, s, k in split.copies if name.startswith("Memcpy")]
-    across = sum(r.s for r in split.kernels if r.kind.group == "copy" and "Memcpy" in r.name)
-    s = (wait.s + across) / n
+    moved = [r for r in split.copies if r.name.startswith("Memcpy") and "DtoD" not in r.name]
+    s = (wait.s + sum(r.exposed_s for r in moved)) / n
     if not moved or not s:
         return
-    told = ", ".join(f"{k / n:,.3g} × {name}" for name, _, k in moved[:2])
-    is_pageable = any("Pageable" in name for name, _, _ in moved)
+    told = ", ".join(_copied(row, n) for row in moved[:2])
+    is_pageable = any("Pageable" in row.name for row in moved)
     seen = f"copies take {_of(s, split)} that nothing hides: {told}"
     do = "fewer copies; copy what the next step needs on a stream beside the arithmetic"
     if is_pageable:
         do = "pin_memory=True and non_blocking=True: pageable memory is copied twice, and blocks"
     yield Cause("copies", s, seen, do)
+
+
+def _copied(row: CopyRow, steps: int) -> str:
+    told = f"{row.count / steps:,.3g} × {row.name}"
+    if not row.bytes or not row.s:
+        return told
+    return f"{told} of {si(row.bytes / row.count, 'B', 3)} at {si(row.bytes / row.s, 'B/s', 3)}"
 
 
 def _start_up(split: Split) -> Iterator[Cause]:
@@ -179,17 +183,24 @@ def _collectives(split: Split) -> Iterator[Cause]:
 
 def _small_kernels(split: Split) -> Iterator[Cause]:
     part, n = split.part("device"), len(split.steps_s)
-    short = [r for r in split.kernels if r.median_s < SHORT_KERNEL_S]
-    s = (part.s + sum(r.s for r in short)) / n
+    s = (part.s + split.short_s) / n
     if not s:
         return
-    count = sum(r.count for r in short) / n
     seen = (
-        f"{_of(s, split)} goes into starting and ending kernels: {count:,.0f} a step are shorter "
-        f"than {si(SHORT_KERNEL_S, 's', 2)} or nearly so, and the GPU idles "
-        f"{si(part.s / n, 's', 3)} between queued ones"
+        f"{_of(s, split)} goes into starting and ending kernels: {split.short_count / n:,.0f} of "
+        f"{split.kernel_count / n:,.0f} a step are shorter than {si(SHORT_KERNEL_S, 's', 2)}, and "
+        f"the GPU idles {si(part.s / n, 's', 3)} between queued ones"
     )
     yield Cause("small-kernels", s, seen, "fuse them (torch.compile, fused operators), or batch")
+
+
+def _held(split: Split) -> Iterator[Cause]:
+    part = split.part("held")
+    if part.count:
+        s = _per_step(split, part)
+        seen = f"the GPU idles {_of(s, split)} with kernels queued that something holds back"
+        do = "see what their stream waits for: wait_stream, wait_event, another device or rank"
+        yield Cause("held-back", s, seen, do)
 
 
 def _number_format(split: Split) -> Iterator[Cause]:
@@ -210,14 +221,6 @@ def _number_format(split: Split) -> Iterator[Cause]:
     yield Cause("number-format", s, seen, do)
 
 
-def _profiler(split: Split) -> Iterator[Cause]:
-    part = split.part("profiler")
-    if part.count:
-        s = _per_step(split, part)
-        seen = f"the GPU waits {_of(s, split)} for the profiler itself"
-        yield Cause("profiler", s, seen, "record fewer steps, without stacks")
-
-
 def _of(s: float, split: Split) -> str:
     return f"{si(s, 's', 3)} of {si(split.step_s, 's', 3)} a step"
 
@@ -231,6 +234,6 @@ _MAKERS: tuple[Callable[[Split], Iterator[Cause]], ...] = (
     _allocation,
     _collectives,
     _small_kernels,
+    _held,
     _number_format,
-    _profiler,
 )

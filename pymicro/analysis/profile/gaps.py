@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from pymicro.analysis.profile.busy import ROUNDING_S
 from pymicro.analysis.profile.host import HostView, Launch, Timeline
@@ -18,6 +19,8 @@ from pymicro.analysis.profile.names import State
 # A stretch without any operator that is longer than this is no Python between operators, which
 # takes some 10 µs, but other work: reading, decoding, logging, sleeping.
 OUTSIDE_S = 1e-3
+# A queued kernel begins some µs after the one before; when it is later, something holds it back.
+HELD_S = 50e-6
 # A first call of an operator that takes so much longer than its others is loading its code.
 _FIRST_CALL_FACTOR = 20
 _FIRST_CALL_S = 2e-3
@@ -71,7 +74,7 @@ class Owners:
         self._typical_s = _typical(view.timelines)
         busiest = sorted(range(len(view.timelines)), key=lambda t: -len(view.timelines[t].start_s))
         self._order = [step_thread, *(t for t in busiest if t != step_thread)]
-        self._overhead_ends = [end for _, end, _ in view.overheads]
+        self._overhead_ends = [end for _, end, _, _ in view.overheads]
 
     def pieces(self, gap: Gap) -> Iterator[Piece]:
         """The pieces of a gap, in order; together they are the gap."""
@@ -86,27 +89,28 @@ class Owners:
         issued = min(max(gap.launch.end_s, low), high)
         yield from self._of_host(low, issued, gap.launch.thread, shift)
         if high - issued > ROUNDING_S:
+            is_held = high - issued > HELD_S
             owner = "inside CUDA graphs" if gap.in_graph else "between queued kernels"
-            yield Piece(issued + shift, high - issued, "device", owner)
+            yield Piece(issued + shift, high - issued, "held" if is_held else "device", owner)
 
     def _of_host(self, low: float, high: float, thread: int, shift: float) -> Iterator[Piece]:
         """What the host did from `low` to `high`, on its own clock."""
         at = low
         for number in range(bisect_right(self._overhead_ends, low), len(self._view.overheads)):
-            start, end, state = self._view.overheads[number]
+            start, end, state, name = self._view.overheads[number]
             if start >= high:
                 break
             start, end = max(start, at), min(end, high)
             if end > start:
                 yield from self._of_threads(at, start, thread, shift)
-                yield Piece(start + shift, end - start, _CODES[state], "CUPTI says so")
+                yield Piece(start + shift, end - start, _CODES[state], name)
                 at = end
         yield from self._of_threads(at, high, thread, shift)
 
     def _of_threads(self, low: float, high: float, thread: int, shift: float) -> Iterator[Piece]:
         """The launching thread's doings; where it has none, the other threads'."""
         others = [thread, *(t for t in self._order if t != thread)]
-        yield from self._fill(low, high, others, shift, 0.0)
+        yield from self._fill(low, high, others, shift, inf)
 
     def _fill(
         self, low: float, high: float, threads: Sequence[int], shift: float, hole_s: float
@@ -114,7 +118,8 @@ class Owners:
         if high - low <= ROUNDING_S:
             return
         if not threads:
-            is_long = max(hole_s, high - low) >= OUTSIDE_S
+            whole_s = high - low if hole_s == inf else max(hole_s, high - low)
+            is_long = whole_s >= OUTSIDE_S
             code, owner = ("outside", OUTSIDE) if is_long else ("host", PYTHON)
             yield Piece(low + shift, high - low, code, owner)
             return
@@ -124,8 +129,9 @@ class Owners:
             is_over = number >= len(line.start_s)
             start = high if is_over else min(max(line.start_s[number], at), high)
             if start > at:
-                hole_s = _hole_s(line, number)
-                yield from self._fill(at, start, threads[1:], shift, hole_s)
+                # Nothing runs only while nothing runs on any thread.
+                shortest_s = min(hole_s, _hole_s(line, number))
+                yield from self._fill(at, start, threads[1:], shift, shortest_s)
             if is_over or start >= high:
                 return
             end = min(line.end_s[number], high)
@@ -158,9 +164,9 @@ class Owners:
 
 
 def _hole_s(line: Timeline, number: int) -> float:
-    """How long the thread does nothing before its stretch `number`; 0 at the ends of the file."""
+    """How long the thread does nothing before its stretch `number`; no end at those of the file."""
     if not 0 < number < len(line.start_s):
-        return 0.0
+        return inf
     return line.start_s[number] - line.end_s[number - 1]
 
 

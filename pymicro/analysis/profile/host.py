@@ -74,14 +74,14 @@ class HostView:
 
     Attributes:
         launches: by correlation number.
-        overheads: (start, end, state), in order: stretches that CUPTI says were its own or a
+        overheads: (start, end, state, name), in order: stretches that CUPTI says were its own or a
             loader's.
     """
 
     timelines: list[Timeline]
     launches: dict[int, Launch]
     blocking: list[Blocking]
-    overheads: list[tuple[float, float, State]]
+    overheads: list[tuple[float, float, State, str]]
 
 
 def view(trace: Trace, process: int | str) -> HostView:
@@ -101,9 +101,10 @@ def _overheads(trace: Trace, host: Host, found: HostView) -> None:
     """Overheads stand on a thread of their own, of no process."""
     for row, kind in enumerate(host.kind):
         if kind == OVERHEAD:
-            state = names.of_overhead(trace.names[host.name[row]])
+            name = trace.names[host.name[row]]
+            state = names.of_overhead(name)
             if state != State.NOTHING:
-                found.overheads.append((host.start_s[row], host.end_s[row], state))
+                found.overheads.append((host.start_s[row], host.end_s[row], state, name))
 
 
 @dataclass

@@ -34,7 +34,8 @@ class Kind:
     is_fp32: bool = False
 
 
-# First match wins. Order matters: attention kernels contain the word gemm, and so on.
+# First match wins. Order matters: attention kernels contain the word gemm, and so on. Of the last
+# two the words in template arguments say little, so the name before them is looked at first.
 _GROUPS = tuple(
     (re.compile(pattern, re.IGNORECASE), group)
     for pattern, group in (
@@ -45,14 +46,14 @@ _GROUPS = tuple(
             r"multi_tensor_apply|fused_?adam|fused_?sgd|adamw?_kernel|(?<![a-z])lamb(?![a-z])",
             "optimiser",
         ),
-        (r"(?<![a-z])rnn|lstm|gru_?cell|_gru|persist_?rnn", "recurrent"),
+        (r"(?<![a-z])rnn|rnn_?cell|lstm|elementwise_bp\d|gru_?cell|_gru|persist_?rnn", "recurrent"),
         (
             r"fprop|dgrad|wgrad|winograd|convolve|conv\dd|conv2d|conv_depthwise|scudnn|"
-            r"implicit_gemm|cudnn.*conv|im2col|col2im|implicit_precomp|fft2d",
+            r"implicit_gemm|cudnn.*conv|im2col|col2im|implicit_precomp|fft2d|cask_cudnn",
             "convolution",
         ),
         (
-            r"gemm|gemv|nvjet|cublas.*(?:kernel|split)|splitkreduce|triton_tem_.*mm|"
+            r"(?<!fb)gemm|gemv|nvjet|epilogue::impl|cublas.*(?:kernel|split)|splitkreduce|triton_tem_.*mm|"
             r"_mm_kernel|matmul|gett|xmma",
             "gemm",
         ),
@@ -60,12 +61,14 @@ _GROUPS = tuple(
          r"transpose|permute|copy_kernel", "copy"),
         (
             r"reduce|softmax|norm|moments|cunn_|argmax|cub::|sort|scan|topk|nll_loss|triton_(?:red|"
-            r"per)_|bn_(?:fw|bw)|gammabeta|pool",
+            r"per)_|bn_(?:fw|bw)|gammabeta|pool|fusedparams|"
+            r"internalgradients",
             "reduction",
         ),
         (
             r"elementwise|triton_poi_|triton_|dropout|pointwise|index|gather|scatter|embedding|"
-            r"fill|upsample|distribution|philox|tensor_?op|add_bias|activation",
+            r"fill|upsample|distribution|philox|tensor_?op|add_bias|activation|"
+            r"scalepacked",
             "elementwise",
         ),
     )
@@ -98,12 +101,20 @@ _PRODUCTS = ("gemm", "convolution", "attention")
 @cache
 def kind(name: str) -> Kind:
     """What the name of a kernel tells."""
-    group = next((group for pattern, group in _GROUPS if pattern.search(name)), "other")
+    group = _group(name)
     if group not in _PRODUCTS or _SPLIT_K.search(name):
         return Kind(group)
     if _PLAIN.search(name) and not _TENSOR.search(_PLAIN.sub("", name)):
         return Kind(group, False, _generation(name), bool(_FP32.search(name)))
     return Kind(group, True if _TENSOR.search(name) else None, _generation(name))
+
+
+def _group(name: str) -> str:
+    found = next((group for pattern, group in _GROUPS if pattern.search(name)), "other")
+    if found not in ("reduction", "elementwise"):
+        return found
+    outer = name.split("<", 1)[0]
+    return next((group for pattern, group in _GROUPS if pattern.search(outer)), found)
 
 
 def _generation(name: str) -> str:
@@ -133,7 +144,7 @@ def _plain_template(name: str) -> str:
     words = [w.rsplit("::", 1)[-1] for w in re.findall(r"[A-Za-z_][\w:]*", inside)]
     told = [
         w for w in words
-        if re.search(r"functor|_op|ops|lambda|kernel|_cuda", w, re.IGNORECASE)
+        if re.search(r"functor|_op|ops|lambda|kernel|_cuda|gemm|prop|grad", w, re.IGNORECASE)
         and w not in ("kernel", "lambda")
     ]  # fmt: skip
     told = list(dict.fromkeys(told))[:2]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pymicro.analysis.profile.kernels import Kind
 
 UNEXPLAINED = "unexplained"
 _MOST_OWNERS = 4
+# Starting and draining an empty kernel keeps a device busy for about 2 µs: shorter than this, that
+# is most of a kernel's time.
+SHORT_KERNEL_S = 5e-6
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,45 @@ class Tally:
             yield Part(key, is_busy, s, self._count[key], owners)
 
 
+def charge_recording(parts: Sequence[Part], excess_s: float) -> list[Part]:
+    """Move what the recording costs the host from the host's part to the profiler's.
+
+    Every operator and launch is slower while it is recorded, so the device waits longer for the
+    host than without; by how much, the steps tell that were timed with the profiler off.
+
+    Args:
+        excess_s: by how much all steps together are longer than without the profiler.
+    """
+    slowed = next((p for p in parts if p.code == "host"), None)
+    if slowed is None or excess_s <= 0:
+        return list(parts)
+    moved_s = min(excess_s, slowed.s)
+    left = 1 - moved_s / slowed.s if slowed.s else 0.0
+    owners = tuple((name, s * left) for name, s in slowed.owners)
+    own = next((p for p in parts if p.code == "profiler"), Part("profiler", False, 0.0, 0))
+    others = [p for p in parts if p.code not in ("host", "profiler")]
+    told = (("recording slows the host", moved_s), *own.owners)
+    charged = Part("profiler", False, own.s + moved_s, own.count, told)
+    return [*others, replace(slowed, s=slowed.s - moved_s, owners=owners), charged]
+
+
 def _largest(found: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(found.items(), key=lambda pair: -pair[1])
+
+
+@dataclass(frozen=True)
+class CopyRow:
+    """Copies of one kind, like `Memcpy HtoD (Pageable -> Device)`; 0 bytes if not recorded.
+
+    Attributes:
+        exposed_s: of their time, what no kernel hides.
+    """
+
+    name: str
+    s: float
+    exposed_s: float
+    count: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -89,8 +129,8 @@ class Split:
         steps_s: time of each step, host and device together; they add up to `wall_s`.
         how: how the steps were found.
         parts: adding up to `wall_s`; the last, `unexplained`, may be negative.
+        short_count, short_s: kernels of less than `SHORT_KERNEL_S`, and their time.
         launches: calls that launched device work.
-        copies: device seconds of each kind of copy.
         latency_s: from a launch to its start on an idle device.
         untraced_step_s: a step's time with the profiler off, if the recorder noted it.
     """
@@ -103,8 +143,10 @@ class Split:
     kernels: tuple[KernelRow, ...]
     kernel_count: int
     kernel_median_s: float
+    short_count: int
+    short_s: float
     launches: int
-    copies: tuple[tuple[str, float, int], ...]
+    copies: tuple[CopyRow, ...]
     latency_s: float
     shift_s: float
     untraced_step_s: float | None
@@ -121,6 +163,11 @@ class Split:
     def step_s(self) -> float:
         """Mean time of a step."""
         return self.wall_s / len(self.steps_s)
+
+    @property
+    def clean_step_s(self) -> float:
+        """Mean time of a step without what the profiler took of it."""
+        return self.step_s - self.part("profiler").s / len(self.steps_s)
 
     @property
     def busy_s(self) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from pymicro.analysis.profile.parts import Split
+from pymicro.analysis.profile.trace import Trace
 from pymicro.units import percent, si
 
 _ENDINGS = (".json", ".json.gz")
@@ -32,14 +33,21 @@ class Rank:
 
 
 def files(folder: Path) -> list[Path]:
-    """The traces of a folder, by rank."""
-    found = [p for p in folder.iterdir() if p.name.endswith(_ENDINGS) and p.is_file()]
-    return sorted(found, key=lambda p: (rank_number(p), p.name))
+    """What may be traces in a folder."""
+    return sorted(p for p in folder.iterdir() if p.name.endswith(_ENDINGS) and p.is_file())
 
 
-def rank_number(path: Path) -> int:
-    match = _RANK.search(path.name)
+def number(trace: Trace) -> int:
+    """The rank that wrote a trace, by what it says or by its file's name; -1 for none."""
+    told = trace.head.get("distributedInfo")
+    if isinstance(told, dict) and isinstance(told.get("rank"), int):
+        return int(told["rank"])
+    match = _RANK.search(trace.path.name)
     return int(match[1]) if match else -1
+
+
+def name(trace: Trace) -> str:
+    return trace.path.name if number(trace) < 0 else f"rank {number(trace)}"
 
 
 def odd(ranks: Sequence[Rank]) -> Rank | None:

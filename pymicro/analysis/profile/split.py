@@ -14,7 +14,16 @@ from pymicro.analysis.profile import busy, gaps, match, products, steps
 from pymicro.analysis.profile.host import HostView, Launch, view
 from pymicro.analysis.profile.kernels import Kind, kind, short
 from pymicro.analysis.profile.names import State
-from pymicro.analysis.profile.parts import UNEXPLAINED, KernelRow, Part, Split, Tally
+from pymicro.analysis.profile.parts import (
+    SHORT_KERNEL_S,
+    UNEXPLAINED,
+    CopyRow,
+    KernelRow,
+    Part,
+    Split,
+    Tally,
+    charge_recording,
+)
 from pymicro.analysis.profile.trace import KERNEL, Trace
 from pymicro.errors import UsageError
 
@@ -60,13 +69,17 @@ class _Splitting:
         inside = np.flatnonzero((operations.end_s > low) & (operations.start_s < high)).tolist()
         latency_s = match.latency_s(operations)
         pieces = self._pieces(covered, layers, latency_s)
-        parts = [*self._busy_parts(inside, kinds, own_s), *_idle_parts(pieces)]
+        untraced_step_s = _untraced_step_s(trace.head)
+        excess_s = high - low - (untraced_step_s or np.inf) * self.steps.count
+        idle = charge_recording(_idle_parts(pieces), excess_s)
+        parts = [*self._busy_parts(inside, kinds, own_s), *idle]
         told = sum(p.s for p in parts if p.code != UNEXPLAINED)
         parts = [p for p in parts if p.code != UNEXPLAINED]
         parts.sort(key=lambda p: (not p.is_busy, -p.s))
         parts.append(Part(UNEXPLAINED, False, high - low - told, 0))
         kernels = [i for i in inside if trace.device.kind[operations.row[i]] == KERNEL]
         lengths = (operations.end_s - operations.start_s)[kernels]
+        short_ones = [i for i, s in zip(kernels, lengths, strict=True) if s < SHORT_KERNEL_S]
         launches = {id(x) for i in inside if (x := operations.launch[i]) is not None}
         devices = len(set(trace.device.device))
         properties = trace.properties(operations.number)
@@ -79,11 +92,13 @@ class _Splitting:
             kernels=self._kernel_rows(inside, kinds, own_s),
             kernel_count=len(kernels),
             kernel_median_s=float(np.median(lengths)) if len(kernels) else 0.0,
+            short_count=len(short_ones),
+            short_s=float(own_s[short_ones].sum()),
             launches=len(launches),
-            copies=self._copies(inside),
+            copies=self._copies(inside, own_s),
             latency_s=latency_s,
             shift_s=operations.shift_s,
-            untraced_step_s=_untraced_step_s(trace.head),
+            untraced_step_s=untraced_step_s,
             other_devices=devices - 1,
             damaged=trace.damaged,
             capability=_capability(properties),
@@ -217,12 +232,20 @@ class _Splitting:
         found = ((i, self._product(self.operations.launch[i])) for i in first.values())
         return {i: product.flop for i, product in found if product}
 
-    def _copies(self, inside: Sequence[int]) -> tuple[tuple[str, float, int], ...]:
-        tally, lengths = Tally(), self.operations.end_s - self.operations.start_s
+    def _copies(self, inside: Sequence[int], own_s: Times) -> tuple[CopyRow, ...]:
+        device, row = self.trace.device, self.operations.row
+        members: defaultdict[str, list[int]] = defaultdict(list)
         for i in inside:
-            if self.trace.device.kind[self.operations.row[i]] != KERNEL:
-                tally.add(self._name(i), float(lengths[i]))
-        return tuple((p.code, p.s, p.count) for p in tally.parts(is_busy=True))
+            if device.kind[row[i]] != KERNEL:
+                members[self._name(i)].append(i)
+        lengths = self.operations.end_s - self.operations.start_s
+        rows = []
+        for name, all_ in members.items():
+            moved = [device.bytes[row[i]] for i in all_]
+            total = sum(moved) if min(moved) >= 0 else 0
+            all_s, exposed_s = float(lengths[all_].sum()), float(own_s[all_].sum())
+            rows.append(CopyRow(name, all_s, exposed_s, len(all_), total))
+        return tuple(sorted(rows, key=lambda r: -r.s))
 
     def _collectives(
         self, inside: Sequence[int], kinds: Sequence[Kind]

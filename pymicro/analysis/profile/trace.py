@@ -46,6 +46,7 @@ class Device:
     correlation: array[int] = field(default_factory=lambda: array("q"))
     device: array[int] = field(default_factory=lambda: array("q"))
     stream: array[int] = field(default_factory=lambda: array("q"))
+    bytes: array[int] = field(default_factory=lambda: array("q"))  # -1 where it is no copy
 
 
 OP, MARK, CALL, OVERHEAD, STACK = range(5)
@@ -170,6 +171,7 @@ class _Builder:
         device.correlation.append(_integer(args.get("correlation")))
         device.device.append(max(_integer(args.get("device", event.get("pid"))), -1))
         device.stream.append(_integer(args.get("stream", event.get("tid"))))
+        device.bytes.append(-1 if kind == KERNEL else _integer(args.get("bytes")))
 
     def _number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))

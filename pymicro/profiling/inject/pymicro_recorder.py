@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import statistics
 import sys
 import time
 import warnings
@@ -19,7 +18,8 @@ from typing import Any
 
 ENVIRONMENT = "PYMICRO_PROFILE"
 # Before the recording, so many steps are timed with the profiler off: what it costs is then known.
-_TIMED = 5
+# They follow steps that may compile or tune.
+_TIMED, _UNTIMED = 5, 3
 # Forward calls with gradients and no optimiser step: so many times `skip` are inference after all.
 _PATIENCE = 10
 
@@ -60,7 +60,9 @@ class Recorder:
         self.settings = settings
         self.written: Path | None = None
         self._count = 0
-        self._ends_s: list[float] = []
+        self._timed = max(min(_TIMED, settings.skip - _UNTIMED), 0)
+        self._begin_s = 0.0
+        self._untraced_step_s: float | None = None
         self._profile: Any = None
         if settings.skip == 0:
             self._start(warm_up=0)
@@ -80,11 +82,10 @@ class Recorder:
             return
         self._count += 1
         left = self.settings.skip - self._count
-        if left >= 0:
-            self._ends_s.append(time.perf_counter())
-        if left == 0:
+        if left in (0, self._timed):
             # Work queued earlier would run inside the recording without appearing in it.
             _synchronize()
+            self._time(left)
         if self._profile is not None:
             self._profile.step()
             if left == 0:  # What is added after the recording does not reach the file.
@@ -93,6 +94,12 @@ class Recorder:
                 raise SystemExit(0)
         elif left <= 1:
             self._start(warm_up=left)
+
+    def _time(self, left: int) -> None:
+        if left == self._timed and left:
+            self._begin_s = time.perf_counter()
+        elif self._timed:
+            self._untraced_step_s = (time.perf_counter() - self._begin_s) / self._timed
 
     def stop(self) -> None:
         """Write what was recorded so far, if anything was."""
@@ -108,13 +115,18 @@ class Recorder:
 
         kinds = profiler.ProfilerActivity
         activities = [k for k in profiler.supported_activities() if k in (kinds.CPU, kinds.CUDA)]
-        self._profile = profiler.profile(
-            activities=activities,
-            schedule=_schedule(profiler, warm_up, self.settings.steps),
-            on_trace_ready=self._write,
-            record_shapes=self.settings.shapes,
-            with_stack=self.settings.stacks,
-        )
+        with warnings.catch_warnings():
+            # Torch warns of no warm-up, which was asked for, and of cycles, of which there is one.
+            warnings.simplefilter("ignore")
+            self._profile = profiler.profile(
+                activities=activities,
+                schedule=profiler.schedule(
+                    wait=0, warmup=warm_up, active=self.settings.steps, repeat=1
+                ),
+                on_trace_ready=self._write,
+                record_shapes=self.settings.shapes,
+                with_stack=self.settings.stacks,
+            )
         self._profile.start()
 
     def _write(self, profile: Any) -> None:
@@ -125,10 +137,8 @@ class Recorder:
 
     def _told(self) -> dict[str, Any]:
         """What the reader of the trace should know of its making."""
-        ends = self._ends_s[-_TIMED - 1 :]
-        between = [b - a for a, b in zip(ends, ends[1:])]  # noqa: B905, RUF007 (any Python 3)
         settings = {k: v for k, v in asdict(self.settings).items() if k != "path"}
-        return {"settings": settings, "untraced_step_s": statistics.median(between or [0]) or None}
+        return {"settings": settings, "untraced_step_s": self._untraced_step_s}
 
 
 def rank_path(path: str) -> str:
@@ -157,13 +167,6 @@ def _synchronize() -> None:
     torch = sys.modules["torch"]
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.synchronize()
-
-
-def _schedule(profiler: Any, warm_up: int, steps: int) -> Any:
-    with warnings.catch_warnings():
-        # Without a warm-up torch warns of skewed results; whoever skips nothing asked for them.
-        warnings.simplefilter("ignore")
-        return profiler.schedule(wait=0, warmup=warm_up, active=steps, repeat=1)
 
 
 class Watcher:

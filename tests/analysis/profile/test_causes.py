@@ -100,7 +100,25 @@ def compile_(job):
     busy(job, 5)
 
 
+def held_back(job):
+    """Kernels are queued and wait for an event of another device."""
+    for _ in range(5):
+        job.op()
+    job.gpu_us += 4000
+    busy(job, 5)
+
+
+def long_and_short(job):
+    """Most element-wise kernels are short, most of their time is in long ones."""
+    for _ in range(20):
+        job.op("aten::add", 6, 2)
+    for _ in range(10):
+        job.op("aten::add", 6, 900)
+
+
 PLANTED = {
+    held_back: "held-back",
+    long_and_short: "gpu-busy",
     tiny: "host-bound",
     slow_loader: "input",
     item: "synchronisation",
@@ -231,6 +249,7 @@ def test_work_of_the_profiler_is_its_own_part(tmp_path):
         busy(job, 3)
     split = explain(tmp_path, job).ranks[0].split
     assert split.part("profiler").s == pytest.approx(8e-3, rel=0.01)
+    assert split.part("profiler").owners[0][0] == "Buffer Flush"
 
 
 def test_backward_runs_on_a_thread_of_its_own(tmp_path):
@@ -248,16 +267,32 @@ def test_backward_runs_on_a_thread_of_its_own(tmp_path):
     assert "AddBackward0" in told.causes[0].seen
 
 
-def test_what_the_recording_itself_costs_is_said(tmp_path):
+def test_what_the_recording_itself_costs_is_not_the_hosts(tmp_path):
     job = Job()
     for _ in range(STEPS):
         with job.step():
             tiny(job)
-    step_s = explain(tmp_path, job).ranks[0].split.step_s
-    told = explain(tmp_path, job, pymicro={"untraced_step_s": step_s / 1.4})
+    plain = explain(tmp_path, job).shown.split
+    assert plain.part("profiler").s == 0
+    bare_s = plain.step_s / 1.4
+    told = explain(tmp_path, job, pymicro={"untraced_step_s": bare_s})
+    split = told.shown.split
+    assert split.part("profiler").s == pytest.approx(plain.wall_s - STEPS * bare_s)
+    assert split.part("host").s == pytest.approx(plain.part("host").s - split.part("profiler").s)
+    assert split.clean_step_s == pytest.approx(bare_s)
     assert [f.code for f in told.findings] == ["profiler-cost"]
-    assert "40.0 %" in told.findings[0].seen
-    assert not explain(tmp_path, job, pymicro={"untraced_step_s": step_s / 1.05}).findings
+    slight = explain(tmp_path, job, pymicro={"untraced_step_s": plain.step_s / 1.05})
+    assert not slight.findings
+
+
+def test_a_recording_that_costs_more_than_the_host_takes_no_more_than_that(tmp_path):
+    job = Job()
+    for _ in range(STEPS):
+        with job.step():
+            item(job)
+    split = explain(tmp_path, job, pymicro={"untraced_step_s": 1e-5}).shown.split
+    assert split.part("host").s == 0
+    assert split.part("synchronisation").s > 0
 
 
 def test_no_advice_for_what_a_chip_does_not_have(tmp_path):

@@ -52,8 +52,21 @@ NAMES = {
         "attention", True, "sm_90"
     ),
     LSTM: Kind("recurrent"),
+    "void elemWiseRNNcell<float, float, float, (cudnnRNNMode_t)2>(int)": Kind("recurrent"),
+    "void GENERIC_elementWise_bp2<float, float, float, 4, (cudnnRNNBiasMode_t)2>(int)": Kind(
+        "recurrent"
+    ),
+    "void at::native::(anonymous namespace)::ComputeFusedParamsCUDAKernel<float>(long)": Kind(
+        "reduction"
+    ),
+    "void at::native::elementwise_kernel<128, 4, at::native::sum_functor_like>(int)": Kind(
+        "elementwise"
+    ),
     ELEMENTWISE: Kind("elementwise"),
     COPY: Kind("copy"),
+    "void fbgemm_gpu::split_embedding_codegen_forward_unweighted_kernel<float>(int)": Kind(
+        "elementwise"
+    ),
     "triton_poi_fused_relu_5": Kind("elementwise"),
     "triton_red_fused_native_layer_norm_2": Kind("reduction"),
     "void (anonymous namespace)::softmax_warp_forward<float, float, float, 9>(float*)": Kind(
@@ -81,5 +94,7 @@ def test_short_names_keep_what_tells_kernels_apart():
     assert short(ELEMENTWISE) == "vectorized_elementwise_kernel<CUDAFunctor_add>"
     assert short(COPY) == "unrolled_elementwise_kernel<direct_copy_kernel_cuda>"
     assert short("Memcpy HtoD (Pageable -> Device)") == "Memcpy HtoD (Pageable -> Device)"
+    simt = "cutlass_80_simt_sgemm_128x64_8x5_nn_align1"
+    assert short(f"void cutlass::Kernel2<{simt}>({simt}::Params)") == f"cutlass::Kernel2<{simt}>"
     assert short("plain(int)") == "plain"
     assert len(short("x" * 500)) == 72

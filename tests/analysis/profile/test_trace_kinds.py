@@ -209,6 +209,32 @@ def test_of_several_ranks_the_odd_one_is_named_with_its_part(tmp_path):
     assert told.waiting_s is not None
     assert told.waiting_s[10] == pytest.approx(0, abs=1e-9)
     assert told.waiting_s[0] == pytest.approx(3.5e-3, rel=0.01)
+    assert told.shown.name == "rank 10"
+
+
+def test_ranks_are_known_by_what_their_files_say(tmp_path):
+    for number in (11, 2):
+        job = job_of(2, training)
+        info = {"backend": "nccl", "rank": number, "world_size": 12}
+        write(tmp_path / f"host_{99 - number}.pt.trace.json", job.document(distributedInfo=info))
+    assert [r.name for r in profile.explain(tmp_path).ranks] == ["rank 2", "rank 11"]
+
+
+def test_other_files_of_a_folder_are_left_out_and_that_is_said(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    write(tmp_path / "t.json", job_of(2, training).document())
+    told = profile.explain(tmp_path)
+    assert [r.name for r in told.ranks] == ["t.json"]
+    assert [f.code for f in told.findings] == ["left-out"]
+    assert "config.json" in told.findings[0].seen
+
+
+def test_of_collectives_the_other_ranks_show_what_is_waiting(tmp_path):
+    for number, us in enumerate((4000, 3900)):
+        _rank(tmp_path, number, 500, us)
+    cause = next(c for c in profile.explain(tmp_path).causes if c.code == "collective")
+    assert "100 µs of all collectives' time" in cause.seen
+    assert cause.do.startswith("larger buckets")
 
 
 def test_equal_ranks_are_said_to_be_equal(tmp_path):
