@@ -50,6 +50,7 @@ Examples:
     show_default=True,
     help="how many of the jobs' hottest products to measure",
 )
+@click.option("--backend", default="all", help="with --measure: whom to try beside the library")
 @click.option(
     "--budget",
     type=click.FloatRange(min=1),
@@ -67,6 +68,7 @@ def command(
     measure: str | None,
     dtype: str | None,
     products: int,
+    backend: str,
     budget: float | None,
     store: str | None,
     no_store: bool,
@@ -90,7 +92,7 @@ def command(
         if named or _ordinal(device) is None:
             raise UsageError("--measure is about a GPU of this machine and its software.")
         asked = Asked(
-            device, parse_parts(measure), parse_formats(dtype), products,
+            device, parse_parts(measure), parse_formats(dtype), products, backend,
             store, no_store, budget, quiet,
         )  # fmt: skip
         fresh = run_parts(asked)

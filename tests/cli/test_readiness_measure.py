@@ -31,7 +31,7 @@ def a_run(monkeypatch):
     device = SimpleNamespace(index=0, gpu=None)
 
     def make(*parts, budget_s=None):
-        asked = Asked("auto", parts, ("fp32",), 3, None, True, budget_s, True)
+        asked = Asked("auto", parts, ("fp32",), 3, "all", None, True, budget_s, True)
         return _Run(asked, session, device), kept
 
     return make
@@ -129,7 +129,7 @@ def test_plans_ask_for_what_the_issue_names():
     who = [(c.backend, c.variant) for c in step.cases[:3]]
     assert who == [("torch", "matmul"), ("cuda", "fastest"), ("cupy", "raw")]
     assert len(step.cases) == 60
-    gemm, loaded, copy = plans.generations(plans.GENERATION_FORMATS, 132)
+    gemm, copy, loaded = plans.generations(plans.GENERATION_FORMATS, 132)
     assert {c.params["path"] for c in gemm.cases} == set(plans.PATHS)
     assert {c.dtype for c in gemm.cases} == {"fp16", "bf16", "tf32", "int8", "fp32", "fp64"}
     assert {c.variant for c in loaded.cases} == {"cubin", "ptx"}
