@@ -75,15 +75,16 @@ class Readiness:
     def headline(self) -> str:
         """The verdict, and by name every layer that is worse off."""
         worse: dict[str, list[str]] = {}
+        verdict = self.verdict
         for row in self.rows:
-            rank = _RANKS.index(row.kind) if row.kind in _RANKS else -1
-            base = _RANKS.index(self.verdict) if self.verdict in _RANKS else -1
+            ranks = {row.kind, verdict} <= set(_RANKS)
+            lower = ranks and _RANKS.index(row.kind) > _RANKS.index(verdict)
             # Of the ways to attention, only the one that is taken unasked.
             older = row.kind == "older" and row.layer.startswith(("gemm", "attention default"))
-            if row.kind == "broken" or older or rank > base:
+            if row.kind == "broken" or older or lower:
                 worse.setdefault(_WORDS.get(row.kind, row.kind), []).append(row.layer)
         ends = (f"{word}: {', '.join(layers)}" for word, layers in worse.items())
-        return "; ".join((self.verdict, *ends))
+        return "; ".join((verdict, *ends))
 
 
 def torch_row(
