@@ -78,7 +78,8 @@ def command(
     """Say for each layer whether it has machine code for the chip, a relative's, PTX, or none.
 
     With --stack from the tables of versions, else from what is installed here. Exit code: 0; 1 if
-    something of --require is not met or a measured case failed; 3 without --device on a machine that has no GPU.
+    something of --require is not met or a measured case failed; 3 without --device on a machine
+    that has no GPU.
     """
     from pymicro import results
     from pymicro.analysis import gate, readiness
