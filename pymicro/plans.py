@@ -29,11 +29,16 @@ _FLAG_SHAPES = ((4096, 4096, 4096), (4096, 3072, 768), (768, 768, 4096))
 
 @dataclass(frozen=True)
 class Step:
-    """One run of cases of a benchmark; `study` is what its results are kept under."""
+    """One run of cases of a benchmark; `study` is what its results are kept under.
+
+    Attributes:
+        rest_s: idle time before each burst; products of jobs are too small to warm a card.
+    """
 
     benchmark: str
     study: str
     cases: tuple[Case, ...]
+    rest_s: float = 0.3
 
 
 def library(
@@ -51,7 +56,7 @@ def library(
             for backend, names in _RIVALS.items():
                 here = offered.get((backend, dtype), ())
                 found += [Case("gemm", backend, v, dtype, params) for v in names if v in here]
-        yield Step("gemm", "library", tuple(found))
+        yield Step("gemm", "library", tuple(found), rest_s=0.05)
 
 
 def profiled(formats: Sequence[str], most: int) -> list[tuple[str, int, int, int, str]]:
@@ -67,6 +72,10 @@ def generations(formats: Sequence[str], sms: int) -> Iterator[Step]:
         for path in PATHS
     ]
     yield Step("gemm", "generations", tuple(by_path))
+    copied = {"op": "copy", "size": _COPY_BYTES, "level": "memory", "access": "sequential"}
+    copied |= {"stride": 8, "sms": sms}
+    copies = [Case("bandwidth", "cuda", path, "fp32", copied) for path in ("sm75", "sm90")]
+    yield Step("bandwidth", "generations", tuple(copies))
     loaded = [
         Case("gemm", "cuda", code, dtype, gemm_params(_CUBE, _CUBE, _CUBE, "nt", path))
         for dtype, path in (("fp16", "sm75"), ("fp16", "sm80"), ("fp16", "sm90"), ("fp32", "sm80"))
@@ -74,10 +83,6 @@ def generations(formats: Sequence[str], sms: int) -> Iterator[Step]:
         for code in ("cubin", "ptx")
     ]
     yield Step("gemm", "first use", tuple(loaded))
-    copied = {"op": "copy", "size": _COPY_BYTES, "level": "memory", "access": "sequential"}
-    copied |= {"stride": 8, "sms": sms}
-    copies = [Case("bandwidth", "cuda", path, "fp32", copied) for path in ("sm75", "sm90")]
-    yield Step("bandwidth", "generations", tuple(copies))
 
 
 def gemm_params(m: int, n: int, k: int, layout: str, path: str = "auto") -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Options:
         sustained: `none`, `best` (our fastest and the vendor's) or `all`; only on GPUs and for what
             draws power there: other samples are sustained already.
         budget_s: wall time for sampling the whole plan; compiling and checking come on top.
+        rest_s: idle time before a burst; less suits small problems, which warm nothing.
     """
 
     fill: str = "normal"
@@ -39,6 +40,7 @@ class Options:
     sustained: str = "best"
     budget_s: float = 8.0
     cache: Literal["hot", "cold"] | None = None
+    rest_s: float = sampling.BURST_REST_S
 
 
 @dataclass
@@ -199,7 +201,7 @@ def _problem_results(under_way: _Run, group: Sequence[Case]) -> Iterator[Result]
                 under_way.instead.append(measured.instead)
             if measured.is_ready and benchmark.draws_power:
                 with under_way.sampling():
-                    measured = _first_look(benchmark, measured, context, under_way.share_s)
+                    measured = _first_look(benchmark, measured, under_way)
             ready.append(measured)
             context.is_lost(measured)
             if not measured.is_ready and not under_way.keeps(measured.case, measured.result):
@@ -268,24 +270,23 @@ def _prepared(benchmark: Benchmark, case: Case, options: Options, context: Conte
         return _Measured(case, prepared, without_time(blank, error), instead=other)
 
 
-def _first_look(
-    benchmark: Benchmark, measured: _Measured, context: Context, share_s: float
-) -> _Measured:
+def _first_look(benchmark: Benchmark, measured: _Measured, under_way: _Run) -> _Measured:
     """Sample: a burst on a GPU, ordinary samples where the host is timed."""
     case, prepared, blank = measured.case, measured.prepared, measured.result
+    context, rest_s = under_way.context, under_way.options.rest_s
     try:
         clock = benchmark.clock(case.params)
         timer = context.bench.clock(clock)
         before = _flush(benchmark, blank, context)
         with _undisturbed():
             if context.bench.place.kind == "cpu" or clock.side == "host":
-                plan = Plan(budget_s=max(share_s, 0.3))
+                plan = Plan(budget_s=max(under_way.share_s, 0.3))
                 samples = sampling.sustained(
                     timer, [prepared.call], plan, before, context.interrupted
                 )[0]
                 result = with_samples(blank, [samples], context.telemetry, "times_s")
                 return _Measured(case, prepared, result)
-            samples = sampling.burst(timer, prepared.call, Plan(), before)
+            samples = sampling.burst(timer, prepared.call, Plan(rest_s=rest_s), before)
         result = with_samples(blank, [samples], context.telemetry, "burst_s")
         return _Measured(case, prepared, result, samples if result.outcome == "ok" else None)
     except Exception as error:

@@ -29,6 +29,7 @@ class Plan:
         batch_s: calls are timed in batches at least this long, to stay clear of the clock's
             resolution and, on a GPU, to keep it busy while the host looks at the clock.
         block_s: with several calls, how long one runs before the next takes its turn.
+        rest_s: idle time before a burst.
     """
 
     min_samples: int = 10
@@ -38,6 +39,7 @@ class Plan:
     min_seconds: float = 0.0
     batch_s: float = 200e-6
     block_s: float = 0.0
+    rest_s: float = BURST_REST_S
 
 
 class UnsteadyClock(PymicroError):
@@ -160,7 +162,7 @@ def burst(timer: Timer, call: Call, plan: Plan, before: Call | None = None) -> S
     """
     repeats = 1 if before is not None else repeats_for(timer, call, plan.batch_s)
     track, worked = _Track(call, repeats), 0.0
-    timer.sleep(BURST_REST_S)
+    timer.sleep(plan.rest_s)
     while len(track.timings) < 3 or worked < BURST_WORK_S:
         repeats, timing = track.repeats, track.sample(timer, before)
         if timing.seconds > 0:  # Neither NaN nor negative.

@@ -102,8 +102,8 @@ def _rates(result: Result) -> tuple[Rate, ...]:
 
 def _rate(kind: str, result: Result, times: Sequence[float]) -> Rate:
     middle, (low, high) = stats.median(times), stats.bootstrap_ci(times)
-    if result.steps and not (result.flop or result.bytes):
-        each, least, most = (t / result.steps for t in (middle, low, high))
+    if not (result.flop or result.bytes):  # Dependent steps, or a call that counts nothing.
+        each, least, most = (t / (result.steps or 1) for t in (middle, low, high))
         return Rate(kind, each, least, most, middle, len(times))
     work = result.flop or result.bytes
     return Rate(kind, work / middle, work / high, work / low, middle, len(times))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -50,6 +50,7 @@ Examples:
     show_default=True,
     help="how many of the jobs' hottest products to measure",
 )
+@click.option("--backend", default="all", help="with --measure: whom to try beside the library")
 @click.option(
     "--budget",
     type=click.FloatRange(min=1),
@@ -67,6 +68,7 @@ def command(
     measure: str | None,
     dtype: str | None,
     products: int,
+    backend: str,
     budget: float | None,
     store: str | None,
     no_store: bool,
@@ -76,7 +78,8 @@ def command(
     """Say for each layer whether it has machine code for the chip, a relative's, PTX, or none.
 
     With --stack from the tables of versions, else from what is installed here. Exit code: 0; 1 if
-    something of --require is not met; 3 without --device on a machine that has no GPU.
+    something of --require is not met or a measured case failed; 3 without --device on a machine
+    that has no GPU.
     """
     from pymicro import results
     from pymicro.analysis import gate, readiness
@@ -90,7 +93,7 @@ def command(
         if named or _ordinal(device) is None:
             raise UsageError("--measure is about a GPU of this machine and its software.")
         asked = Asked(
-            device, parse_parts(measure), parse_formats(dtype), products,
+            device, parse_parts(measure), parse_formats(dtype), products, backend,
             store, no_store, budget, quiet,
         )  # fmt: skip
         fresh = run_parts(asked)
@@ -111,7 +114,16 @@ def command(
         text.show(node.readiness)
         for line in failed:
             click.echo(f"not met: {line}")
-    return 1 if failed else 0
+    wrong = [r for r in fresh if r.outcome == "failed"]
+    _say_failures(wrong)
+    return 1 if failed or wrong else 0
+
+
+def _say_failures(wrong: list[Any]) -> None:
+    from pymicro.report.table import not_run
+
+    for line in not_run(wrong):
+        click.echo(line, err=True)
 
 
 def _named(device: str, stack: dict[str, Version]) -> Node:

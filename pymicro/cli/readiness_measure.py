@@ -20,6 +20,7 @@ class Asked:
     Attributes:
         parts: some of `plans.PARTS`.
         products: how many of the jobs' hottest products.
+        rivals: backends that are measured beside the library, or all.
         budget_s: wall time after which no further case begins; None for no limit.
     """
 
@@ -27,6 +28,7 @@ class Asked:
     parts: tuple[str, ...]
     formats: tuple[str, ...]
     products: int
+    rivals: str
     store: str | None
     no_store: bool
     budget_s: float | None
@@ -142,9 +144,11 @@ class _Run:
     def _offered(self) -> dict[tuple[str, str], Sequence[str]]:
         from pymicro import backends
         from pymicro.backends.base import offered
+        from pymicro.cli import words
 
         place = self._session.bench.place
-        names = [name for name in backends.names() if name != "torch"]
+        wanted = words.backends(self._asked.rivals)
+        names = [name for name in backends.names() if name in wanted and name != "torch"]
         return {
             (name, dtype): offered(backends.backend(name), "gemm", dtype, place)[0]
             for name in names
@@ -162,10 +166,12 @@ class _Run:
         from pymicro import run
         from pymicro.suite import benchmarks
 
-        options = run.Options(sustained="none")
+        options = run.Options(sustained="none", rest_s=step.rest_s)
         benchmark = benchmarks()[step.benchmark]
         for result in run.run(benchmark, step.cases, options, self.context):
-            yield replace(result, details={**result.details, "study": step.study})
+            yield replace(
+                result, details={**result.details, "study": step.study, "rest_s": step.rest_s}
+            )
 
     def _probe(self, name: str, benchmark: str, **argument: Any) -> Iterator[Any]:
         """Ask a child, which needs the GPU's memory: operands of earlier cases go first."""

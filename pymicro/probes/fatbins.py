@@ -18,9 +18,12 @@ from pymicro.software.codes import Arch
 
 _MAGIC = struct.pack("<I", 0xBA55ED50)
 _SECTIONS = (b".nv_fatbin", b"__nv_relfatbin")
-# Kind, version, size of this header, size of what follows; the architecture's number at 28.
+# Kind, version, size of this header, size of what follows; the architecture's number at 28, flags
+# at 40, of which one says `a` (entries that nvcc 13.0 made for 9.0, 9.0a, 10.0a). Code for a family
+# (10.0f) has the flags of plain code, and runs where that does.
 _ENTRY = struct.Struct("<HHIQ")
-_ARCH_AT, _LEAST_HEADER, _MOST_HEADER = 28, 32, 1024
+_ARCH_AT, _FLAGS_AT, _LEAST_HEADER, _MOST_HEADER = 28, 40, 48, 1024
+_OWN_CHIP_ALONE = 0x100000
 _PTX, _MACHINE_CODE = 1, 2
 _KNOWN = range(30, 1000)
 
@@ -80,5 +83,7 @@ def _entries(data: mmap.mmap, at: int, end: int) -> Iterator[Arch]:
             return
         number = struct.unpack_from("<I", data, at + _ARCH_AT)[0]
         if kind in (_PTX, _MACHINE_CODE) and number in _KNOWN:
-            yield Arch((number // 10, number % 10), kind == _PTX)
+            flags = struct.unpack_from("<Q", data, at + _FLAGS_AT)[0]
+            suffix = "a" if flags & _OWN_CHIP_ALONE else ""
+            yield Arch((number // 10, number % 10), kind == _PTX, suffix)
         at += header + size

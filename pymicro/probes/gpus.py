@@ -228,4 +228,25 @@ def link_finding(
     return Finding("link", "info", seen)
 
 
-_CHECKS = (_matched, _shared, _settings, _slowdowns, _link)
+def _in_order(name: str, f: Facts, spec: DeviceSpec | None) -> Iterator[Finding]:
+    """What was looked at and is as it should be, so that silence is not taken for it."""
+    limit, default = f["power_limit_w"], f["default_power_limit_w"]
+    told = {
+        "no MIG": f["is_mig_enabled"] is False and not f["is_mig_partition"],
+        "persistence mode on": f["is_persistent"] is True,
+        "ECC on": f["is_ecc_enabled"] is True,
+        f"power limit {limit or 0:.0f} W, the default": bool(
+            limit and default and limit >= 0.995 * default
+        ),
+        "clocks not set": f["are_clocks_set"] is False and f["reasons"] is not None
+        and not f["reasons"] & _SETTINGS,
+        "no slowdown now": f["reasons"] is not None
+        and not any(f["reasons"] & bit for bit in _SLOWDOWNS),
+        "no other process": f["other_processes"] == 0,
+    }  # fmt: skip
+    good = [words for words, holds in told.items() if holds]
+    if good:
+        yield Finding("gpu-in-order", "info", f"{name}: {', '.join(good)}")
+
+
+_CHECKS = (_in_order, _matched, _shared, _settings, _slowdowns, _link)

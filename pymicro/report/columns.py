@@ -77,13 +77,21 @@ _USUAL_CACHE = {"gemm": "hot", "bandwidth": "cold"}
 
 def _size(result: Result) -> str:
     p = result.params
+    for names in _SIZES:
+        if set(names) <= set(p):
+            return "×".join(str(p[name]) for name in names) + " bias" * bool(p.get("has_bias"))
     if not {"m", "n", "k"} <= set(p):
         return " ".join(_word(k, v) for k, v in p.items() if (k, v) not in _UNSAID and k in _SAID)
     cube = p["m"] == p["n"] == p["k"]
     size = f"{p['m']}³" if cube else f"{p['m']}×{p['n']}×{p['k']}"
     if "batch" in p:
         size = f"{p['batch']} of {size}"
-    return size if p.get("layout", "nt") == "nt" else f"{size} {p['layout']}"
+    size = size if p.get("layout", "nt") == "nt" else f"{size} {p['layout']}"
+    return f"{size} {p['flag']}" if "flag" in p else size
+
+
+# What readiness measures beside products: an attention, a block of two layers.
+_SIZES = (("batch", "heads", "queries", "keys", "width"), ("rows", "width", "inner"))
 
 
 # Parameters of memory benchmarks that tell rows apart, and their ordinary values.
@@ -107,7 +115,7 @@ def _word(name: str, value: Any) -> str:
 
 
 def unit(result: Result) -> str:
-    if result.steps and not result.bytes:
+    if not (result.flop or result.bytes) or (result.steps and not result.bytes):
         return "s"
     if not result.flop:
         return RATE_UNITS["bytes_per_s"]

@@ -72,10 +72,10 @@ def _generations(m: Measured, capability: Capability, terminal: Terminal) -> Non
 
 
 def _reached(row: GenerationRow, steps: int) -> str:
-    if steps not in row.rates:
+    rate, share = row.rate(steps), row.share(steps)
+    if rate is None or (steps == 0 and 0 not in row.rates):
         return "none"
-    share = row.share(steps)
-    text = si(row.rates[steps], row.unit)
+    text = si(rate, row.unit)
     return text if steps == 0 or share is None else f"{text} ({percent(share)})"
 
 

@@ -107,7 +107,7 @@ def generation(chip: Capability) -> str:
 
 def short(name: str, most: int = 60) -> str:
     """A kernel's name without return type, arguments and template arguments."""
-    name = name.removeprefix("void ")
+    name = re.sub(r"^std::enable_if<.*?>::type ", "", name.removeprefix("void "))
     inner = re.search(r"cutlass\w*::\w+<((?:cutlass|sm)\w+)", name)
     name = inner[1] if inner else re.split(r"[(<]", name)[0]
     return name if len(name) <= most else name[: most - 3] + "..."

@@ -97,13 +97,20 @@ def test_generation_gap_in_a_sentence():
     assert fp16.share(2) == pytest.approx(0.25)
     assert fp16.kernels[0] == "sm90_fp16"
     assert bf16.share(2) is None
-    one, two, three = from_measured.gap_sentences(m.Measured(generations=tuple(rows)), HOPPER)
+    one, two = from_measured.gap_sentences(m.Measured(generations=tuple(rows)), HOPPER)
     assert one.startswith("software one generation behind reaches 45.0 % here")
     assert "fp16 50.0 %" in one
     assert "bf16 40.0 %" in one
     assert "two behind reaches 25.0 %" in two
     assert two.endswith("it has no bf16")
-    assert "three behind" in three
+
+
+def test_software_that_is_behind_uses_the_newest_kernel_of_its_age():
+    """No generation improved this kernel for a while: the older one is what there is."""
+    results = [by_path(1e-3, "sm90"), by_path(2e-3, "sm80"), by_path(4e-3, "sm61")]
+    (row,) = m.generations(results, HOPPER)
+    assert row.share(2) == row.share(3) == pytest.approx(0.25)
+    assert row.share(4) is None
 
 
 def test_another_chip_shifts_the_same_results():
@@ -171,6 +178,10 @@ def test_ways_to_attention():
     assert "attn_mask" in flash.seen
     assert (efficient.kind, efficient.evidence) == ("older", "profiler")
     assert cudnn.kind == "native"
+    told = Readiness("x", "", HOPPER, (flash, efficient, cudnn))
+    assert told.headline == "unknown"  # A way that nobody takes unasked is no news for the card.
+    taken = replace(efficient, layer="attention default")
+    assert "attention default" in replace(told, rows=(taken,)).headline
 
 
 def test_only_the_newest_run_of_this_card_counts():

@@ -31,7 +31,7 @@ def a_run(monkeypatch):
     device = SimpleNamespace(index=0, gpu=None)
 
     def make(*parts, budget_s=None):
-        asked = Asked("auto", parts, ("fp32",), 3, None, True, budget_s, True)
+        asked = Asked("auto", parts, ("fp32",), 3, "all", None, True, budget_s, True)
         return _Run(asked, session, device), kept
 
     return make
@@ -129,9 +129,43 @@ def test_plans_ask_for_what_the_issue_names():
     who = [(c.backend, c.variant) for c in step.cases[:3]]
     assert who == [("torch", "matmul"), ("cuda", "fastest"), ("cupy", "raw")]
     assert len(step.cases) == 60
-    gemm, loaded, copy = plans.generations(plans.GENERATION_FORMATS, 132)
+    gemm, copy, loaded = plans.generations(plans.GENERATION_FORMATS, 132)
     assert {c.params["path"] for c in gemm.cases} == set(plans.PATHS)
     assert {c.dtype for c in gemm.cases} == {"fp16", "bf16", "tf32", "int8", "fp32", "fp64"}
     assert {c.variant for c in loaded.cases} == {"cubin", "ptx"}
     assert {c.variant for c in copy.cases} == {"sm75", "sm90"}
     json.dumps(plans.attention_shapes())
+
+
+def test_a_measured_case_that_failed_is_exit_1_and_said(monkeypatch, tmp_path):
+    from click.testing import CliRunner
+    from fakes import H200, gemm_result
+
+    from pymicro.analysis.gate import Node
+    from pymicro.analysis.readiness import Readiness, Row
+    from pymicro.cli import readiness
+
+    row = Row("torch", "2.11", "native", "binary", "has code")
+    node = Node(Readiness(H200["name"], H200["key"], (9, 0), (row,)))
+    monkeypatch.setattr(readiness, "_installed", lambda device: node)
+    good = gemm_result(details={"study": "library", "is_vendor": True, "launched": []})
+    bad = gemm_result(outcome="failed", reason="wrong result: error 2.", times_s=())
+    said = []
+    for fresh in ([good], [good, bad]):
+        monkeypatch.setattr(readiness_measure, "measure", lambda asked, fresh=fresh: fresh)
+        words = ["--measure", "library", "--no-store"]
+        said.append(CliRunner().invoke(readiness.command, words, standalone_mode=False))
+    assert [done.return_value for done in said] == [0, 1]
+    assert "wrong result: error 2." in said[1].output
+    assert "wrong result" not in said[0].output
+    assert "4096×4096×4096" in said[0].output
+
+
+def test_measuring_is_for_a_gpu_of_this_machine():
+    from click.testing import CliRunner
+
+    from pymicro.cli import readiness
+
+    for words in (["--device", "RTX 5090"], ["--stack", "torch=2.7,cuda=12.8", "--device", "5090"]):
+        done = CliRunner().invoke(readiness.command, ["--measure", "flags", *words])
+        assert isinstance(done.exception, UsageError)

@@ -14,10 +14,10 @@ from pymicro.probes.fatbins import archs_of
 PTX, CODE = 1, 2
 
 
-def entry(kind, number, body=b"x" * 24, header=64):
-    """One entry: its header, with the architecture at 28, and what it is for."""
+def entry(kind, number, body=b"x" * 24, header=64, flags=0x11):
+    """One entry: its header, with the architecture at 28 and flags at 40, and what it is for."""
     head = struct.pack("<HHIQ", kind, 0x101, header, len(body)) + b"\0" * 12
-    head += struct.pack("<I", number)
+    head += struct.pack("<IQQ", number, 0, flags)
     return head.ljust(header, b"\0") + body
 
 
@@ -54,6 +54,14 @@ def test_every_container_and_entry_counts(tmp_path):
     assert listed(elf(tmp_path / "a.so", **{".nv_fatbin": code})) == [
         "sm_80", "sm_90", "compute_120",
     ]  # fmt: skip
+
+
+def test_code_for_one_chip_alone_is_told_from_portable_code(tmp_path):
+    """Flags as nvcc 13.0 sets them for sm_90, sm_90a, sm_100f, sm_100a and compute_80."""
+    seen = ((90, 0x11), (90, 0x100011), (100, 0x1200011), (100, 0x1100011))
+    code = container(*(entry(CODE, n, flags=f) for n, f in seen), entry(PTX, 80, flags=0x8011))
+    found = archs_of(elf(tmp_path / "a.so", **{".nv_fatbin": code}))
+    assert {str(a) for a in found} == {"sm_90", "sm_90a", "sm_100", "sm_100a", "compute_80"}
 
 
 def test_relocatable_code_counts_and_other_sections_do_not(tmp_path):
@@ -96,7 +104,7 @@ def test_it_agrees_with_the_vendors_own_tool():
     said = subprocess.run(
         [tool, "--list-elf", "--list-ptx", str(library)], capture_output=True, text=True
     )
-    wanted = {f"sm_{n}" for n in re.findall(r"\.sm_(\d+)[af]?\.cubin", said.stdout)}
-    wanted |= {f"compute_{n}" for n in re.findall(r"\.sm_(\d+)[af]?\.ptx", said.stdout)}
+    wanted = {f"sm_{n}" for n in re.findall(r"\.sm_(\d+[af]?)\.cubin", said.stdout)}
+    wanted |= {f"compute_{n}" for n in re.findall(r"\.sm_(\d+[af]?)\.ptx", said.stdout)}
     assert wanted
     assert set(listed(library)) == wanted

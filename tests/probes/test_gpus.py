@@ -38,7 +38,20 @@ def found(scripted, fake_nvml, tmp_path, monkeypatch):
 
 
 def test_a_card_in_order(found):
-    assert {code: f.severity for code, f in found().items()} == {"link": "info"}
+    seen = found()
+    assert {code: f.severity for code, f in seen.items()} == {
+        "gpu-in-order": "info",
+        "link": "info",
+    }
+    for words in ("no MIG", "persistence mode on", "ECC on", "power limit 700 W", "no other"):
+        assert words in seen["gpu-in-order"].seen
+
+
+def test_what_is_not_known_is_not_in_order(found, fake_nvml):
+    fake_nvml.failing |= dict.fromkeys(QUESTIONS, pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert "gpu-in-order" not in found()
+    del fake_nvml.failing["nvmlDeviceGetEccMode"]
+    assert found()["gpu-in-order"].seen == "the GPU: ECC on"
 
 
 @pytest.mark.parametrize(

@@ -103,5 +103,7 @@ def test_names_of_generations(chip, name):
 def test_short_names_drop_what_templates_add():
     long = "void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_f16_256x64_32x4_nn_align8>(Params)"
     assert short(long) == "cutlass_80_tensorop_s16816gemm_f16_256x64_32x4_nn_align8"
+    gemv = "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float>(Params)"
+    assert short(gemv) == "internal::gemvx::kernel"
     assert short(FLASH) == "pytorch_flash::flash_fwd_kernel"
     assert len(short("x" * 200)) == 60

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from pymicro.software.kernel_names import written_for
+
 CLASSES = (
     "gemm", "convolution", "attention", "recurrent", "elementwise", "reduction", "optimiser",
     "copy", "collective", "other",
@@ -87,13 +89,6 @@ _PLAIN = re.compile(
     re.IGNORECASE,
 )
 _FP32 = re.compile(r"simt_s|sgemm|f32f32_f32f32|scudnn|ffma|gemmsn", re.IGNORECASE)
-_CAPABILITY = re.compile(
-    r"(?:sm|cutlass_|cutlass3x_sm|cutlass__|cudnn_)_?(\d{2,3})(?!\d)", re.IGNORECASE
-)
-_FAMILIES = {
-    "maxwell": "sm_50", "pascal": "sm_60", "volta": "sm_70", "turing": "sm_75", "ampere": "sm_80",
-    "hopper": "sm_90", "blackwell": "sm_100",
-}  # fmt: skip
 _SPLIT_K = re.compile(r"split_?k_?reduce", re.IGNORECASE)  # adds up what a product left in pieces
 _PRODUCTS = ("gemm", "convolution", "attention")
 
@@ -118,12 +113,10 @@ def _group(name: str) -> str:
 
 
 def _generation(name: str) -> str:
-    lower = name.lower()
-    for family, chip in _FAMILIES.items():
-        if family in lower:
-            return chip
-    match = _CAPABILITY.search(name)
-    return f"sm_{match[1]}" if match else ""
+    written = written_for(name)
+    if written is None or written.or_newer:  # A family of several chips is no claim on one.
+        return ""
+    return f"sm_{written.chip[0]}{written.chip[1]}"
 
 
 _SPACES = re.compile(r"\s+")

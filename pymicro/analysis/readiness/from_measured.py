@@ -105,11 +105,15 @@ def _attention_rows(m: Measured, capability: Capability) -> Iterator[Row]:
         told = Counter(k.written.chip for k in kernels if k.written)
         parts = [f"right on {len(ran)} of {len(own)} cases"]
         parts += [f"{n} written for {dotted(c)} ({generation(c)})" for c, n in sorted(told.items())]
-        refused = Counter(a.reason for a in own if a.seconds is None)
+        refused = Counter(_first_sentence(a.reason) for a in own if a.seconds is None)
         parts += [f"refused {n}: {reason}" for reason, n in refused.most_common(2)]
         older = any(k.behind for k in kernels)
         kind: RowKind = "older" if older else "native" if told else "unknown"
         yield Row(name, "", kind, "profiler", "; ".join(parts))
+
+
+def _first_sentence(text: str) -> str:
+    return text.split(". ")[0].split("; ")[0].rstrip(".")
 
 
 def gap_sentences(m: Measured, capability: Capability) -> list[str]:
@@ -122,7 +126,7 @@ def gap_sentences(m: Measured, capability: Capability) -> list[str]:
             newest = _BEHIND[min(row.rates)]
             own = generation(capability)
             said.append(f"{row.what}: no kernel here is written for {own}; the newest is {newest}")
-    for steps, text in _BEHIND.items():
+    for steps, text in list(_BEHIND.items())[:2]:  # Beyond, few formats are left to speak of.
         each = _shares(flops, steps)
         if not each:
             continue
@@ -130,7 +134,7 @@ def gap_sentences(m: Measured, capability: Capability) -> list[str]:
         middle = percent(stats.median([share for _, share in each]))
         copies = "".join(f"; {what} {percent(s)}" for what, s in _shares(moves, steps))
         said.append(f"software {text} reaches {middle} here (median of {listed}{copies})")
-        lost = [g.what for g in flops if 0 in g.rates and steps not in g.rates]
+        lost = [g.what for g in flops if 0 in g.rates and g.rate(steps) is None]
         if lost:
             said[-1] += f"; it has no {', '.join(lost)}"
     return said

@@ -76,10 +76,16 @@ class GenerationRow:
     unit: str = "FLOP/s"
 
     def share(self, steps: int) -> float | None:
-        """What software that many generations behind reaches, of this chip's own."""
-        if 0 not in self.rates or steps not in self.rates:
-            return None
-        return self.rates[steps] / self.rates[0]
+        """What software that many generations behind reaches, of this chip's own.
+
+        Its newest kernel may be older still: one that no later generation had to improve.
+        """
+        rate = self.rate(steps)
+        return rate / self.rates[0] if rate is not None and 0 in self.rates else None
+
+    def rate(self, steps: int) -> float | None:
+        """The best of the kernels that software of that age has."""
+        return max((rate for age, rate in self.rates.items() if age >= steps), default=None)
 
 
 @dataclass(frozen=True)

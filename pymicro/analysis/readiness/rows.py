@@ -64,7 +64,8 @@ class Readiness:
 
         One library that is broken or lacks code takes down what uses it, not the card.
         """
-        for rows in ([r for r in self.rows if r.layer in _BASE], self.rows):
+        told = [r for r in self.rows if r.evidence != "profiler"]  # Else all carried code that ran.
+        for rows in ([r for r in told if r.layer in _BASE], told):
             ranks = [_RANKS.index(row.kind) for row in rows if row.kind in _RANKS]
             if ranks:
                 return _RANKS[max(ranks)]
@@ -74,13 +75,16 @@ class Readiness:
     def headline(self) -> str:
         """The verdict, and by name every layer that is worse off."""
         worse: dict[str, list[str]] = {}
+        verdict = self.verdict
         for row in self.rows:
-            rank = _RANKS.index(row.kind) if row.kind in _RANKS else -1
-            base = _RANKS.index(self.verdict) if self.verdict in _RANKS else -1
-            if row.kind in ("broken", "older") or rank > base:
+            ranks = {row.kind, verdict} <= set(_RANKS)
+            lower = ranks and _RANKS.index(row.kind) > _RANKS.index(verdict)
+            # Of the ways to attention, only the one that is taken unasked.
+            older = row.kind == "older" and row.layer.startswith(("gemm", "attention default"))
+            if row.kind == "broken" or older or lower:
                 worse.setdefault(_WORDS.get(row.kind, row.kind), []).append(row.layer)
         ends = (f"{word}: {', '.join(layers)}" for word, layers in worse.items())
-        return "; ".join((self.verdict, *ends))
+        return "; ".join((verdict, *ends))
 
 
 def torch_row(

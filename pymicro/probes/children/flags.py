@@ -70,7 +70,8 @@ def _measured(torch, dtype, settings, shape):
         try:
             check = _check(dtype, value, call(), _expected(dtype, torch, a, b), k)
             graphs[value] = _graph(torch, call)
-            told[value] = {"verified": check, "times_s": [], "details": {}}
+            kernels = _kernels(torch, call)
+            told[value] = {"verified": check, "times_s": [], "details": {"kernels": kernels}}
             if not check["error"] <= check["tolerance"]:
                 told[value] = {"verified": check, "outcome": "failed", "reason": "wrong result"}
                 del graphs[value]
@@ -133,6 +134,16 @@ def _graph(torch, call):
     graph.replay()
     torch.cuda.synchronize()
     return graph
+
+
+def _kernels(torch, call):
+    """Names of the kernels of a call, by the profiler; none if it sees nothing."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        call()
+        torch.cuda.synchronize()
+    return [e.name[:400] for e in seen.events() if "CUDA" in str(e.device_type)]
 
 
 def _replayed(torch, graph):
