@@ -145,7 +145,9 @@ def one(wanted: Job, device: str, models: dict[tuple[str, str], Any]) -> dict[st
         "tries": len(tries),
         "step_s": median(measured.steps_s),
         "run_s": median(measured.runs_s),
-        **{**asdict(measured), "busy_s": busiest.busy_s, "kernels": busiest.kernels},
+        **asdict(measured),
+        "busy_s": busiest.busy_s,
+        "kernels": busiest.kernels,
         "host_probe_s": {"before": before, "after": after},
         "telemetry": told.to_json(),
     }

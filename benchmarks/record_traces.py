@@ -64,9 +64,7 @@ def main() -> None:
             check(MODELS[name], precision, attention, beams, chosen.device)
 
 
-def record(
-    name: str, precision: str, attention: str, beams: int, device: str, folder: Path
-) -> str:
+def record(name: str, precision: str, attention: str, beams: int, device: str, folder: Path) -> str:
     """Record and save one trace; a line that says what came of it."""
     import torch
 

@@ -90,7 +90,7 @@ def record(
 
 
 def software(device: str = "cpu") -> dict[str, str]:
-    """What a trace depends on: versions and, as attention kernels go by it, the GPU's capability."""
+    """What a trace depends on: versions, and the GPU's capability, by which attention goes."""
     import torch
     import transformers
 
@@ -131,7 +131,7 @@ def _taken_for_real() -> Iterator[None]:
     """
     from transformers.utils import import_utils
 
-    with mock.patch.object(import_utils, "is_fake_tensor", lambda tensor: False):
+    with mock.patch.object(import_utils, "is_fake_tensor", return_value=False):
         yield
 
 
