@@ -6,7 +6,7 @@ Three passes, since each of the later ones disturbs what the first one times.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -15,7 +15,7 @@ from pymicro.e2e.clock import Clock, total_s, waiting
 from pymicro.e2e.task import Task
 
 # A profiled decode step takes seconds to sort.
-_WARM_STEPS, _PROFILED_TOKENS = 3, 2
+_WARM_STEPS, _WARM_TOKENS, _PROFILED_TOKENS = 3, 3, 2
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,27 @@ class Measured:
     peak_bytes: int = 0
 
 
-def measure(task: Task, runs: int, tokens: int | None = None, *, profiled: bool = True) -> Measured:
+def measure(
+    task: Task,
+    runs: int,
+    tokens: int | None = None,
+    *,
+    profiled: bool = True,
+    expect: Callable[[float], None] = lambda seconds: None,
+) -> Measured:
     """Run a task `runs` times and then through the other two passes.
 
     Args:
         tokens: of each run of generating; None makes all that the job asks for.
+        expect: told about how many seconds the undisturbed runs will take, before they begin.
     """
     wait = waiting(task.device)
-    first_s = _timed(task, tokens and 3, wait)
+    first_s = _timed(task, _WARM_TOKENS, wait)
     is_training = task.row.task == "train"
     for _ in range(_WARM_STEPS if is_training else 1):
-        task.run(lambda phase: None, tokens and 3)
-    wait()
+        warm_s = _timed(task, _WARM_TOKENS, wait)
+    share = 1.0 if is_training else (tokens or task.wanted.output) / _WARM_TOKENS
+    expect(warm_s * share * runs)
     began_s = time.perf_counter()
     free, runs_s, steps_s = _undisturbed(task, runs, tokens, wait)
     window_s = (began_s, time.perf_counter())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -32,6 +32,8 @@ class Choices:
     weights: str | None = None
     records: str | None = None
     profiled: bool = True
+    # Told the seconds that the job will about take, before it begins.
+    expect: Callable[[float], None] = lambda seconds: None
 
 
 def refuse(row: Model, wanted: Job, choices: Choices) -> None:
@@ -65,13 +67,24 @@ def run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.Re
     Raises:
         Unavailable, UsageError: it cannot run here, see `refuse` and `build`.
     """
+    refuse(row, wanted, choices)
+    import torch
+
+    try:
+        return _run(row, wanted, choices, began_s)
+    except torch.OutOfMemoryError as error:
+        raise Unavailable(
+            f"{row.key} at batch {wanted.batch} and length {wanted.length} ran out of memory."
+        ) from error
+
+
+def _run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.Result:
     import torch
 
     from pymicro.e2e.measure import measure
     from pymicro.e2e.probe import HostProbe
     from pymicro.e2e.task import Task
 
-    refuse(row, wanted, choices)
     torch.backends.cuda.matmul.allow_tf32 = wanted.precision == "tf32"
     marks = {"start_up_s": time.perf_counter() - began_s}
     probe = HostProbe(row, wanted, choices.device)
@@ -89,7 +102,7 @@ def run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.Re
         torch.cuda.reset_peak_memory_stats(choices.device)
     with Sampler(choices.uuid) as sampler:
         before = probe.seconds()
-        measured = measure(task, runs, tokens, profiled=choices.profiled)
+        measured = measure(task, runs, tokens, profiled=choices.profiled, expect=choices.expect)
         after = probe.seconds()
         told = sampler.between(*measured.window_s) if choices.uuid else None
     details = {

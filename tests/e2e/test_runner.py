@@ -96,10 +96,35 @@ def test_the_cache_of_a_decoder_grows_with_everything_it_holds():
     assert memory.need(row, wanted, trace).cache == last + prompt
 
 
+def test_how_long_it_will_take_is_said_before():
+    from pymicro.e2e import runner
+
+    said = []
+    row = narrow("t5-small")
+    wanted = job(row, batch=1, length=8, output=4, beams=1, records=1)
+    runner.run(row, wanted, runner.Choices(expect=said.append), began_s=0.0)
+    assert len(said) == 1
+    assert said[0] > 0
+
+
+def test_running_out_of_memory_later_is_a_sentence_too(monkeypatch):
+    import torch
+
+    from pymicro.e2e import build, runner
+
+    def full(*args, **kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(build, "build", full)
+    row = narrow("distilbert")
+    with pytest.raises(Unavailable, match="batch 2 and length 8 ran out of memory"):
+        runner.run(row, job(row, batch=2, length=8), runner.Choices(), began_s=0.0)
+
+
 def test_weights_that_are_nowhere_are_refused(tmp_path, monkeypatch):
     from pymicro.e2e import build
 
-    with pytest.raises(UsageError, match="no model in .*; without a network"):
+    with pytest.raises(UsageError, match=r"no model in .*; without a network"):
         build.load(MODELS["gpt2"], str(tmp_path), "fp32", "sdpa", "cpu")
 
 
@@ -110,6 +135,7 @@ def test_weights_that_are_nowhere_are_refused(tmp_path, monkeypatch):
         (["distilbert", "--batch", "0"], "at least 1 makes a job", 2),
         (["distilbert", "--length", "600"], "512 positions, not 600", 2),
         (["t5", "--batch", "100000"], "are free; a batch of", 3),
+        (["gpt2", "--attn", "flash", "--batch", "1"], "flash attention of gpt2", 3),
         (["distilbert", "--tf32", "--precision", "bf16"], "contradict", 2),
         (["gpt2", "--records", "/nowhere/text", "--batch", "1"], "--records /nowhere/text", 2),
         (["missing.json"], "no configuration of transformers", 2),

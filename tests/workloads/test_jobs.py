@@ -95,7 +95,7 @@ def test_past_begins_after_the_prompt_where_there_is_no_encoder():
 def test_a_trace_that_nobody_recorded_is_named_with_those_there_are(tmp_path):
     with pytest.raises(Unavailable, match="there is none of gpt2 for cuda"):
         traces.find("gpt2", "fp32", "sdpa", "cuda", folder=tmp_path)
-    with pytest.raises(Unavailable, match="no trace of gpt2 in fp32 with flash.*gpt2-greedy-fp32"):
+    with pytest.raises(Unavailable, match=r"no trace of gpt2 in fp32 with flash.*gpt2-greedy-fp32"):
         traces.find("gpt2", "fp32", "flash", "cpu")
 
 
