@@ -136,11 +136,11 @@ def _model(row: Model, wanted: Job, choices: Choices) -> Any:
 
 def _remedies(task: Any, choices: Choices) -> None:
     """Compile the model's forward pass; CUDA graphs are a mode of the compiler."""
-    if choices.graphs:
-        task.model.compile(mode="reduce-overhead")
-        task.use_static_cache()
-    elif choices.compiled:
-        task.model.compile()
+    if not (choices.graphs or choices.compiled):
+        return
+    # A cache that grows would be compiled anew at each token.
+    task.use_static_cache()
+    task.model.compile(mode="reduce-overhead" if choices.graphs else None)
 
 
 def _whole(row: Model, wanted: Job, measured: Any, marks: Mapping[str, float]) -> dict[str, Any]:
