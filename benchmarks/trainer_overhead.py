@@ -10,6 +10,7 @@ difference is the loop's overhead, which our phases leave out.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from statistics import median
 from typing import Any
@@ -84,7 +85,7 @@ def theirs(wanted: Job, model: Any, rows: Any, device: str, steps: int) -> float
 
 def _step_s(stamps: list[float]) -> float:
     kept = stamps[_WARM:]
-    return median(b - a for a, b in zip(kept, kept[1:], strict=False))
+    return median(b - a for a, b in itertools.pairwise(kept))
 
 
 if __name__ == "__main__":
