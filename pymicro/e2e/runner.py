@@ -194,10 +194,15 @@ def _result(
         variant="-".join(filter(None, (wanted.attention, how))),
         dtype=wanted.precision,
         params=params,
+        steps=1,
         times_s=steps_s,
         telemetry=told,
-        fill="random" if choices.weights is None else "checkpoint",
         timer="host",
-        details={"unit": "step" if row.task == "train" else "token", **details},
+        details={
+            # A folder's name would say who and where.
+            "weights": {None: "random", "hub": "hub"}.get(choices.weights, "folder"),
+            "unit": "step" if row.task == "train" else "token",
+            **details,
+        },
         notes=tuple(notes),
     )

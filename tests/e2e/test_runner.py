@@ -178,3 +178,5 @@ def test_the_table_and_the_document_of_a_job(tmp_path):
     assert record["benchmark"] == "e2e"
     assert record["params"]["batch"] == 1
     assert record["details"]["parameters"] == 66_955_010
+    shown = CliRunner().invoke(cli, ["show", str(store)], catch_exceptions=False)
+    assert "distilbert batch 1 length 8" in shown.output
