@@ -197,6 +197,7 @@ def _result(
         steps=1,
         times_s=steps_s,
         telemetry=told,
+        fill="checkpoint" if choices.weights else "normal",
         timer="host",
         details={
             # A folder's name would say who and where.
