@@ -1,13 +1,13 @@
 """Measures a task: undisturbed steps, steps that wait at each phase's end, and a profiler's pass.
 
-Three passes, since each of the later ones disturbs what the first one times.
+Each pass disturbs what the one before it times; the profiler's comes last, when all else is over.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -30,8 +30,6 @@ class Measured:
             does not wait for.
         phases_s: median seconds of each phase when the device is done at its end.
         window_s: begin and end of the undisturbed runs, on `time.perf_counter`.
-        busy_s: time the device ran kernels, in each phase (of decode, one step); empty on a CPU.
-        kernels: kernels in each phase; copies and fills apart.
         peak_bytes: the most memory that was allocated at once.
     """
 
@@ -41,8 +39,6 @@ class Measured:
     host_s: Mapping[str, float]
     phases_s: Mapping[str, float]
     window_s: tuple[float, float]
-    busy_s: Mapping[str, float] = field(default_factory=dict)
-    kernels: Mapping[str, int] = field(default_factory=dict)
     peak_bytes: int = 0
 
 
@@ -51,10 +47,9 @@ def measure(
     runs: int,
     tokens: int | None = None,
     *,
-    profiled: bool = True,
     expect: Callable[[float], None] = lambda seconds: None,
 ) -> Measured:
-    """Run a task `runs` times and then through the other two passes.
+    """Run a task `runs` times and then with waits between its phases.
 
     Args:
         tokens: of each run of generating; None makes all that the job asks for.
@@ -74,7 +69,6 @@ def measure(
     for _ in range(max(2, runs // 2) if is_training else 1):
         task.run(apart.at, tokens)
         apart.stop()
-    busy, kernels = profile(task) if profiled and task.device.startswith("cuda") else ({}, {})
     return Measured(
         first_s=first_s,
         steps_s=tuple(steps_s),
@@ -82,8 +76,6 @@ def measure(
         host_s=_medians(free),
         phases_s=_medians(apart),
         window_s=window_s,
-        busy_s=busy,
-        kernels=kernels,
         peak_bytes=_peak_bytes(task.device),
     )
 
@@ -128,7 +120,12 @@ def _medians(clock: Clock) -> dict[str, float]:
 
 
 def profile(task: Task) -> tuple[dict[str, float], dict[str, int]]:
-    """Busy seconds and kernels of each phase; of decode, the mean of a few steps."""
+    """Seconds that the device ran kernels in each phase, and their number; of decode, of a step.
+
+    Copies and fills count as busy, not as kernels. On a CPU both are empty.
+    """
+    if not task.device.startswith("cuda"):
+        return {}, {}
     from pymicro.e2e import kernels
 
     def work(counting: kernels.Counting) -> None:

@@ -81,7 +81,7 @@ def run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.Re
 def _run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.Result:
     import torch
 
-    from pymicro.e2e.measure import measure
+    from pymicro.e2e.measure import measure, profile
     from pymicro.e2e.probe import HostProbe
     from pymicro.e2e.task import Task
 
@@ -102,13 +102,17 @@ def _run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.R
         torch.cuda.reset_peak_memory_stats(choices.device)
     with Sampler(choices.uuid) as sampler:
         before = probe.seconds()
-        measured = measure(task, runs, tokens, profiled=choices.profiled, expect=choices.expect)
+        measured = measure(task, runs, tokens, expect=choices.expect)
         after = probe.seconds()
         told = sampler.between(*measured.window_s) if choices.uuid else None
+    busy, kernels = profile(task) if choices.profiled else ({}, {})
     details = {
         **marks,
+        "busy_s": busy,
+        "kernels": kernels,
         **{k: v for k, v in asdict(measured).items() if k not in ("steps_s", "window_s")},
         "host_probe_s": {"before": before, "after": after},
+        "host_products_s": probe.products_s,
         "software": _software(),
         "attention_ran": _ran(model),
         "parameters": sum(p.numel() for p in model.parameters()),
