@@ -16,6 +16,7 @@ import gc
 import json
 import sys
 import time
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -93,7 +94,12 @@ def run(to: Path, device: str, budget_s: float, only: str) -> None:
                 print("the budget is spent; run again to go on")
                 return
             began_one_s = time.perf_counter()
-            record = one(wanted, device, models)
+            try:
+                record = one(wanted, device, models)
+            except Exception:
+                # One job that fails must not cost the others their time on the machine.
+                print(f"{key(wanted)} failed:\n{traceback.format_exc()}", flush=True)
+                continue
             print(json.dumps(record), file=file, flush=True)
             took_s = time.perf_counter() - began_one_s
             print(_line(record), f"{took_s:.1f} s", flush=True)

@@ -180,3 +180,53 @@ def test_the_table_and_the_document_of_a_job(tmp_path):
     assert record["details"]["parameters"] == 66_955_010
     shown = CliRunner().invoke(cli, ["show", str(store)], catch_exceptions=False)
     assert "distilbert batch 1 length 8" in shown.output
+
+
+def test_a_host_that_waited_is_probed_phase_by_phase(monkeypatch):
+    import torch
+
+    from pymicro.e2e import probe
+
+    row = narrow("distilbert")
+    ready = probe.HostProbe(row, job(row, batch=2, length=8), "cpu")
+    assert ready.products_s == {}
+    assert ready.after_waiting_s() == {}  # A CPU's host waits for nobody.
+    waits = []
+    monkeypatch.setattr(ready, "_device", "cuda")
+    monkeypatch.setattr(torch.cuda, "_sleep", waits.append)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *device: None)
+    found = ready.after_waiting_s(0.01)
+    assert set(found) == {"loader", "input", "forward", "backward", "optimiser"}
+    assert set(waits) == {17_000_000}
+
+
+def test_products_at_true_shapes_cost_the_host_what_tiny_ones_do_not(monkeypatch):
+    from pymicro.e2e import products
+
+    row = MODELS["distilbert"]
+    trace = traces.find("distilbert", "fp32", "sdpa", "cpu")
+    wanted = job(row, batch=2, length=64)
+
+    def issue_s(product, device):
+        name, operands = product
+        return 3e-6 if all(max(shape) <= 16 for shape, *_ in operands) else 5e-6
+
+    monkeypatch.setattr(products, "_issue_s", issue_s)
+    found = products.excess_s(row, wanted, trace, "cpu")
+    names = {p.name: [o.name for o in p.operators] for p in trace.phases}
+    for phase, operators in names.items():
+        count = sum(name in products._PRODUCTS for name in operators)
+        assert found[phase] == pytest.approx(2e-6 * count)
+    assert found["forward"] > 0 == found["optimiser"]
+
+
+def test_a_product_is_issued_with_the_operands_of_its_trace():
+    from pymicro.e2e import products
+
+    product = ("addmm", (((8,), "float32", False), ((4, 6), "float32", False),
+                         ((6, 8), "float32", True)))  # fmt: skip
+    tensor = products._tensor(*product[1][2], "cpu")
+    assert tensor.shape == (6, 8)
+    assert tensor.stride() == (1, 6)
+    assert products._issue_s(product, "cpu") > 0
+    assert products._shrunk(("mm", (((40, 8), "float16", False),)))[1][0][0] == (16, 8)
