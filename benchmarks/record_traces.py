@@ -10,7 +10,9 @@ expected, and is the reason to trust the fake ones.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from pymicro.e2e import recordings
@@ -37,32 +39,46 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--to", type=Path, default=traces.FOLDER)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--check", action="store_true")
     chosen = parser.parse_args()
     chosen.to.mkdir(parents=True, exist_ok=True)
-    for name in chosen.models:
-        row = MODELS[name]
-        for precision in PRECISIONS[row.task]:
-            for attention in ("sdpa", "eager"):
-                for beams in (1, 4) if row.task == "generate" else (1,):
-                    record(row, precision, attention, beams, chosen.device, chosen.to)
+    todo = [
+        (name, precision, attention, beams, chosen.device, chosen.to)
+        for name in chosen.models
+        for precision in PRECISIONS[MODELS[name].task]
+        for attention in ("sdpa", "eager")
+        for beams in ((1, 4) if MODELS[name].task == "generate" else (1,))
+    ]
+    if chosen.jobs == 1:
+        for one in todo:
+            print(record(*one), flush=True)
+    else:
+        # A fork would inherit a driver that does not survive it.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(chosen.jobs, mp_context=context) as pool:
+            for done in as_completed([pool.submit(record, *one) for one in todo]):
+                print(done.result(), flush=True)
     if chosen.check:
         for name, precision, attention, beams in CHECKED:
             check(MODELS[name], precision, attention, beams, chosen.device)
 
 
-def record(
-    row: Model, precision: str, attention: str, beams: int, device: str, folder: Path
-) -> None:
+def record(name: str, precision: str, attention: str, beams: int, device: str, folder: Path) -> str:
+    """Record and save one trace; a line that says what came of it."""
+    import torch
+
+    torch.set_num_threads(1)
     began_s = time.perf_counter()
     try:
-        made = recordings.record(row, precision, attention, device, beams)
+        made = recordings.record(MODELS[name], precision, attention, device, beams)
     except (PymicroError, RuntimeError, TypeError) as error:
-        print(f"{row.key} {precision} {attention} {beams}: {type(error).__name__}: {error}")
-        return
+        return f"{name} {precision} {attention} {beams}: {type(error).__name__}: {error}"
     trace.save(made, traces.path_of(made.key, folder))
     counts = " ".join(f"{p.name} {len(p.operators)}" for p in made.phases)
-    print(f"{made.key}: {counts}, {time.perf_counter() - began_s:.1f} s", flush=True)
+    alone = sum(trace.UNLESS in o.details for p in made.phases for o in p.operators)
+    took_s = time.perf_counter() - began_s
+    return f"{made.key}: {counts}; {alone} not at a batch of one; {took_s:.1f} s"
 
 
 def check(row: Model, precision: str, attention: str, beams: int, device: str) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pymicro.workloads.jobs import Job
     from pymicro.workloads.models import Model
 
+_LONG_S = 120.0
 _EXAMPLES = """\b
 Examples:
   pymicro e2e distilbert                          fine-tune as published, on this machine
@@ -128,6 +129,7 @@ def _run(row: Model, wanted: Job, device: Device, given: dict[str, Any], began_s
         weights=given["weights"],
         records=given["file"],
         profiled=not given["no_profile"],
+        expect=_expect,
     )
     made = runner.run(row, wanted, choices, began_s)
     made = replace(
@@ -140,6 +142,12 @@ def _run(row: Model, wanted: Job, device: Device, given: dict[str, Any], began_s
         store.append(made)
     _show(row, made, given["format_"])
     return 0
+
+
+def _expect(seconds: float) -> None:
+    """Say how long it will take where that is long enough to wonder."""
+    if seconds > _LONG_S:
+        click.echo(f"the job will take about {seconds / 60:.0f} min; --quick takes one.", err=True)
 
 
 def _facts(device: Device) -> dict[str, Any]:

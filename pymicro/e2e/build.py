@@ -35,9 +35,7 @@ def configuration(row: Model, tiny: bool = False) -> Any:
     return getattr(transformers, row.config_class)(**values)
 
 
-def build(
-    row: Model, precision: str, attention: str, device: str, *, tiny: bool = False
-) -> Any:
+def build(row: Model, precision: str, attention: str, device: str, *, tiny: bool = False) -> Any:
     """The model on its device, in training or evaluation mode as its task asks.
 
     It is made in its precision at once: weights that are fake cannot be converted afterwards.

@@ -23,6 +23,7 @@ class Generating:
 
         config = model.config
         end = config.eos_token_id
+        padding = getattr(config, "pad_token_id", None)
         self.model = model
         self.settings = GenerationConfig(
             max_new_tokens=output,
@@ -31,7 +32,7 @@ class Generating:
             do_sample=False,
             use_cache=True,
             eos_token_id=end,
-            pad_token_id=end if getattr(config, "pad_token_id", None) is None else config.pad_token_id,
+            pad_token_id=end if padding is None else padding,
             bos_token_id=getattr(config, "bos_token_id", None),
             decoder_start_token_id=getattr(config, "decoder_start_token_id", None),
         )

@@ -68,7 +68,7 @@ def batches(rows: Sequence[dict[str, Any]], size: int, pinned: bool) -> Iterator
     from torch.utils.data import DataLoader
     from transformers import default_data_collator
 
-    loader = DataLoader(
+    loader: Any = DataLoader(
         rows,  # type: ignore[arg-type]
         batch_size=size,
         shuffle=True,

@@ -1,20 +1,21 @@
 """Measures a task: undisturbed steps, steps that wait at each phase's end, and a profiler's pass.
 
-Three passes, since each of the later ones disturbs what the first one times.
+Each pass disturbs what the one before it times; the profiler's comes last, when all else is over.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from pymicro.e2e.clock import Clock, total_s, waiting
 from pymicro.e2e.task import Task
 
-_WARM_STEPS, _PROFILED_TOKENS = 3, 4
+# A profiled decode step takes seconds to sort.
+_WARM_STEPS, _WARM_TOKENS, _PROFILED_TOKENS = 3, 3, 2
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,6 @@ class Measured:
             does not wait for.
         phases_s: median seconds of each phase when the device is done at its end.
         window_s: begin and end of the undisturbed runs, on `time.perf_counter`.
-        busy_s: time the device ran kernels, in each phase (of decode, one step); empty on a CPU.
-        kernels: kernels in each phase; copies and fills apart.
         peak_bytes: the most memory that was allocated at once.
     """
 
@@ -40,23 +39,29 @@ class Measured:
     host_s: Mapping[str, float]
     phases_s: Mapping[str, float]
     window_s: tuple[float, float]
-    busy_s: Mapping[str, float] = field(default_factory=dict)
-    kernels: Mapping[str, int] = field(default_factory=dict)
     peak_bytes: int = 0
 
 
-def measure(task: Task, runs: int, tokens: int | None = None, *, profiled: bool = True) -> Measured:
-    """Run a task `runs` times and then through the other two passes.
+def measure(
+    task: Task,
+    runs: int,
+    tokens: int | None = None,
+    *,
+    expect: Callable[[float], None] = lambda seconds: None,
+) -> Measured:
+    """Run a task `runs` times and then with waits between its phases.
 
     Args:
         tokens: of each run of generating; None makes all that the job asks for.
+        expect: told about how many seconds the undisturbed runs will take, before they begin.
     """
     wait = waiting(task.device)
-    first_s = _timed(task, tokens and 3, wait)
+    first_s = _timed(task, _WARM_TOKENS, wait)
     is_training = task.row.task == "train"
     for _ in range(_WARM_STEPS if is_training else 1):
-        task.run(lambda phase: None, tokens and 3)
-    wait()
+        warm_s = _timed(task, _WARM_TOKENS, wait)
+    share = 1.0 if is_training else (tokens or task.wanted.output) / _WARM_TOKENS
+    expect(warm_s * share * runs)
     began_s = time.perf_counter()
     free, runs_s, steps_s = _undisturbed(task, runs, tokens, wait)
     window_s = (began_s, time.perf_counter())
@@ -64,7 +69,6 @@ def measure(task: Task, runs: int, tokens: int | None = None, *, profiled: bool 
     for _ in range(max(2, runs // 2) if is_training else 1):
         task.run(apart.at, tokens)
         apart.stop()
-    busy, kernels = profile(task) if profiled and task.device.startswith("cuda") else ({}, {})
     return Measured(
         first_s=first_s,
         steps_s=tuple(steps_s),
@@ -72,8 +76,6 @@ def measure(task: Task, runs: int, tokens: int | None = None, *, profiled: bool 
         host_s=_medians(free),
         phases_s=_medians(apart),
         window_s=window_s,
-        busy_s=busy,
-        kernels=kernels,
         peak_bytes=_peak_bytes(task.device),
     )
 
@@ -118,7 +120,12 @@ def _medians(clock: Clock) -> dict[str, float]:
 
 
 def profile(task: Task) -> tuple[dict[str, float], dict[str, int]]:
-    """Busy seconds and kernels of each phase; of decode, the mean of a few steps."""
+    """Seconds that the device ran kernels in each phase, and their number; of decode, of a step.
+
+    Copies and fills count as busy, not as kernels. On a CPU both are empty.
+    """
+    if not task.device.startswith("cuda"):
+        return {}, {}
     from pymicro.e2e import kernels
 
     def work(counting: kernels.Counting) -> None:

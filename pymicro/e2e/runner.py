@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -32,6 +32,8 @@ class Choices:
     weights: str | None = None
     records: str | None = None
     profiled: bool = True
+    # Told the seconds that the job will about take, before it begins.
+    expect: Callable[[float], None] = lambda seconds: None
 
 
 def refuse(row: Model, wanted: Job, choices: Choices) -> None:
@@ -65,13 +67,24 @@ def run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.Re
     Raises:
         Unavailable, UsageError: it cannot run here, see `refuse` and `build`.
     """
+    refuse(row, wanted, choices)
     import torch
 
-    from pymicro.e2e.measure import measure
+    try:
+        return _run(row, wanted, choices, began_s)
+    except torch.OutOfMemoryError as error:
+        raise Unavailable(
+            f"{row.key} at batch {wanted.batch} and length {wanted.length} ran out of memory."
+        ) from error
+
+
+def _run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.Result:
+    import torch
+
+    from pymicro.e2e.measure import measure, profile
     from pymicro.e2e.probe import HostProbe
     from pymicro.e2e.task import Task
 
-    refuse(row, wanted, choices)
     torch.backends.cuda.matmul.allow_tf32 = wanted.precision == "tf32"
     marks = {"start_up_s": time.perf_counter() - began_s}
     probe = HostProbe(row, wanted, choices.device)
@@ -89,13 +102,17 @@ def run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.Re
         torch.cuda.reset_peak_memory_stats(choices.device)
     with Sampler(choices.uuid) as sampler:
         before = probe.seconds()
-        measured = measure(task, runs, tokens, profiled=choices.profiled)
+        measured = measure(task, runs, tokens, expect=choices.expect)
         after = probe.seconds()
         told = sampler.between(*measured.window_s) if choices.uuid else None
+    busy, kernels = profile(task) if choices.profiled else ({}, {})
     details = {
         **marks,
+        "busy_s": busy,
+        "kernels": kernels,
         **{k: v for k, v in asdict(measured).items() if k not in ("steps_s", "window_s")},
         "host_probe_s": {"before": before, "after": after},
+        "host_products_s": probe.products_s,
         "software": _software(),
         "attention_ran": _ran(model),
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -123,11 +140,11 @@ def _model(row: Model, wanted: Job, choices: Choices) -> Any:
 
 def _remedies(task: Any, choices: Choices) -> None:
     """Compile the model's forward pass; CUDA graphs are a mode of the compiler."""
-    if choices.graphs:
-        task.model.compile(mode="reduce-overhead")
-        task.use_static_cache()
-    elif choices.compiled:
-        task.model.compile()
+    if not (choices.graphs or choices.compiled):
+        return
+    # A cache that grows would be compiled anew at each token.
+    task.use_static_cache()
+    task.model.compile(mode="reduce-overhead" if choices.graphs else None)
 
 
 def _whole(row: Model, wanted: Job, measured: Any, marks: Mapping[str, float]) -> dict[str, Any]:
@@ -181,10 +198,16 @@ def _result(
         variant="-".join(filter(None, (wanted.attention, how))),
         dtype=wanted.precision,
         params=params,
+        steps=1,
         times_s=steps_s,
         telemetry=told,
-        fill="random" if choices.weights is None else "checkpoint",
+        fill="checkpoint" if choices.weights else "normal",
         timer="host",
-        details={"unit": "step" if row.task == "train" else "token", **details},
+        details={
+            # A folder's name would say who and where.
+            "weights": {None: "random", "hub": "hub"}.get(choices.weights, "folder"),
+            "unit": "step" if row.task == "train" else "token",
+            **details,
+        },
         notes=tuple(notes),
     )

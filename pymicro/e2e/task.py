@@ -51,9 +51,7 @@ class Task:
             return
         assert self._generating is not None
         at("input")
-        prompt = {
-            name: batch[name].to(self.device) for name in ("input_ids", "attention_mask")
-        }
+        prompt = {name: batch[name].to(self.device) for name in ("input_ids", "attention_mask")}
 
         def told(phase: str, made: int) -> None:
             if tokens is not None and made == tokens:

@@ -98,6 +98,7 @@ _SIZES = (("batch", "heads", "queries", "keys", "width"), ("rows", "width", "inn
 _SAID = (
     "unit", "op", "size", "level", "access", "where", "step", "pages",
     "call", "side", "path", "pair", "host", "node",
+    "model", "batch", "length", "output", "beams",
 )  # fmt: skip
 _UNSAID = (
     ("level", "memory"),
@@ -105,12 +106,16 @@ _UNSAID = (
     ("where", "memory"),
     ("step", "load"),
     ("side", "host"),
+    ("output", 0),
+    ("beams", 1),
 )
+# Bare numbers of these would not say what they count.
+_NAMED = ("node", "batch", "length", "output", "beams")
 
 
 def _word(name: str, value: Any) -> str:
-    if name == "node":
-        return f"node {value}"
+    if name in _NAMED:
+        return f"{name} {value}"
     return binary_bytes(value) if name == "size" else str(value)
 
 

@@ -96,7 +96,7 @@ def job(model: Model, **given: Any) -> Job:
     Raises:
         UsageError: a value that cannot be, or a sequence beyond what the model holds.
     """
-    values = dict(_GENERATE if model.task == "generate" else _TRAIN)
+    values: dict[str, Any] = dict(_GENERATE if model.task == "generate" else _TRAIN)
     values |= {name: setting.value for name, setting in settings(model).items()}
     values |= {name: value for name, value in given.items() if value is not None}
     wanted = Job(model=model.key, **values)
@@ -109,9 +109,7 @@ def _refuse(model: Model, wanted: Job) -> None:
         if getattr(wanted, name) < 1:
             raise UsageError(f"--{name} {getattr(wanted, name)}: at least 1 makes a job.")
     if wanted.precision not in PRECISIONS:
-        raise UsageError(
-            f"unknown precision '{wanted.precision}'; known: {', '.join(PRECISIONS)}."
-        )
+        raise UsageError(f"unknown precision '{wanted.precision}'; known: {', '.join(PRECISIONS)}.")
     if model.task == "generate" and wanted.output < 1:
         raise UsageError(f"--output {wanted.output}: {model.key} generates at least 1 token.")
     if model.task == "train" and (wanted.output or wanted.beams > 1):

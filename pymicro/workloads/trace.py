@@ -31,6 +31,9 @@ ITEM_BYTES = {
     "bool": 1,
 }
 
+# In an operator's details: at these sizes it is not dispatched.
+UNLESS = "unless"
+
 
 class TraceError(PymicroError):
     """A trace that cannot be read: another version, or not a trace."""
@@ -224,3 +227,9 @@ def pasts_of(phase: Phase, values: Mapping[str, int]) -> range:
         return range(0)
     start = evaluate(phase.past_from, values)
     return range(start, start + runs_of(phase, values))
+
+
+def running(phase: Phase, values: Mapping[str, int]) -> tuple[Operator, ...]:
+    """The operators of a phase that are dispatched at these sizes: a batch of one needs fewer."""
+    alone = values["batch"] == 1
+    return tuple(o for o in phase.operators if not (alone and o.details.get(UNLESS) == "batch=1"))
