@@ -143,9 +143,7 @@ class Clock:
         row = p.library.attention[unit]
         share = row.share * work.columns / (work.columns + row.half_at)
         share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
-        return max(
-            work.flop / (rate * share * p.library.speed.value), work.columns * row.key_s
-        )
+        return max(work.flop / (rate * share * p.library.speed.value), work.columns * row.key_s)
 
     def _handled(self, work: Work, kernel: Kernel) -> float:
         """Bytes a second that the operator's kernels themselves can handle."""

@@ -15,8 +15,10 @@ from pymicro.cli import (
     e2e,
     explain,
     measure,
+    predict,
     profile,
     readiness,
+    recommend,
     results,
     roofline,
 )
@@ -57,6 +59,8 @@ cli.add_command(roofline.command)
 cli.add_command(e2e.command)
 cli.add_command(explain.command)
 cli.add_command(profile.command)
+cli.add_command(predict.command)
+cli.add_command(recommend.command)
 
 
 def main() -> None:
