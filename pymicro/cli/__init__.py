@@ -21,6 +21,7 @@ from pymicro.cli import (
     recommend,
     results,
     roofline,
+    suite,
 )
 from pymicro.errors import PymicroError
 from pymicro.suite import benchmarks
@@ -61,6 +62,7 @@ cli.add_command(explain.command)
 cli.add_command(profile.command)
 cli.add_command(predict.command)
 cli.add_command(recommend.command)
+cli.add_command(suite.command)
 
 
 def main() -> None:
