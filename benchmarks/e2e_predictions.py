@@ -34,6 +34,7 @@ from pymicro.analysis.primitives_sources import primitives
 from pymicro.analysis.simulate import Config, simulate
 from pymicro.devices.catalogue import catalogue
 from pymicro.errors import PymicroError
+from pymicro.workloads.jobs import Job
 from pymicro.workloads.models import MODELS
 
 CARD = "h200_sxm_141gb"
@@ -69,12 +70,10 @@ def before() -> Iterator[dict[str, Any]]:
 
 def after(runs: Path) -> Iterator[dict[str, Any]]:
     p = primitives(catalogue()[CARD])
-    measured = {r["key"]: r for r in map(json.loads, runs.open())}
     shares, busy_errors = [], []
-    for key, case in cases():
-        if key not in measured:
-            continue
-        run = measured[key]
+    for run in map(json.loads, runs.open()):
+        wanted = Job(**run["job"])
+        key, case = run["key"], of_job(MODELS[wanted.model], wanted)
         probes = [run["host_probe_s"][when] for when in ("before", "after")]
         here = replace(p, host=host_costs(probes, case.program))
         wall_s, busy_s = step_s(case, here)

@@ -63,7 +63,7 @@ class Clock:
         p = self._p
         if work.kind == "none":
             return Duration((0.0,) * 5, 0.0, 0.0, 0.0, "")  # type: ignore[arg-type]
-        if work.host_bytes:
+        if work.host_bytes and self._p.link_s.value:
             seconds = p.link_s.value + work.host_bytes / p.link.value
             return Duration((seconds, 0, 0, 0, 0), 0.0, 0.0, seconds, p.link.source)
         kernel = kernel_of(work, p)
@@ -95,6 +95,7 @@ class Clock:
         known = p.products.get((path, work.product)) if work.product else None
         if known:
             total_s = known.value
+            compute_s = max(compute_s, total_s - start_s if total_s > real_s else 0.0)
         elif work.product:
             total_s *= self._nearest(path, work)
         cuts = (0.0, ideal_s, format_s, shaped_s, clocked_s, total_s)

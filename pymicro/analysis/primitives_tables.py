@@ -65,6 +65,29 @@ def default_library() -> Library:
 
 
 @functools.cache
+def cpu() -> tuple[Library, HostCosts, Value]:
+    """What an operator costs on a CPU: kernels, a host that adds nothing, and their floor."""
+    import tomllib
+
+    tables: dict[str, Any] = tomllib.loads((DATA / "operators.toml").read_text(encoding="utf-8"))
+    row = tables["cpu"]
+    limits = row["bytes_per_ns"]
+    plain = {
+        name: Kernel(min(held.kernels, 1.0), 1.0, (limits.get(name, 1e3),) * 2)
+        for name, held in default_library().kernels.items()
+    }
+    added = {n: Kernel(1.0, 1.0, (limit,) * 2) for n, limit in limits.items() if n not in plain}
+    shares = FusedAttention(0.5, 24.0, 1.0, 1.0, 0.0)
+    library = Library(
+        {**plain, **added}, {"vector": shares, "tensor": shares}, 1.0, default_library().speed
+    )
+    nothing = Value(0.0, 0.0, 0.0, row["source"], "measured")
+    host = HostCosts("the CPU itself", {"": nothing}, nothing, nothing, nothing, nothing)
+    value, low, high = (f * 1e-6 for f in row["floor_us"])
+    return library, host, Value(value, low, high, row["source"], "measured")
+
+
+@functools.cache
 def measured(key: str) -> Stored:
     """What ships with pymicro of a card that we measured; empty for all others."""
     import csv
