@@ -79,7 +79,8 @@ class Clock:
     def _product(self, work: Work, kernel: Kernel) -> Duration:
         """Arithmetic on a path against memory, cause by cause."""
         p = self._p
-        path = p.path(work.dtype, self._tf32)
+        # Fused attention in FP32 stays on the vector units, whatever TF32 allows products.
+        path = p.path(work.dtype, self._tf32 and work.product is not None)
         unit, peak = products.unit_of(path), p.peaks[path]
         paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
         clock = p.clock[path].value if path in p.clock else 1.0
