@@ -83,7 +83,10 @@ def rows(with_measured: bool = False) -> Iterator[Row]:
 
 
 def _row(row: dict[str, str], key: str, p: Primitives) -> Row:
-    precision = "amp_fp16" if "fp16" in row["precision"] else "fp32"
+    precision = "amp_fp16" if "AMP" in row["precision"] else "fp32"
+    if row["precision"] == "fp16":
+        # All of it in half precision: the operators and rates of BF16, of which there is a trace.
+        precision = "bf16"
     if precision == "fp32" and p.peaks.get("tf32"):
         precision = "tf32"
     attention = "sdpa" if row["note"].startswith("SDPA") else "eager"

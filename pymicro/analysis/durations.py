@@ -133,6 +133,8 @@ class Clock:
 
     def _rate(self, work: Work, path: str) -> float:
         rate = self._p.rates[path].value
+        if work.product:
+            rate *= self._p.library.layouts.get(path, {}).get(work.product.layout, 1.0)
         batched = self._p.batched_share.get(path)
         if batched and work.product and work.product.batch > 1:
             return rate * batched.value

@@ -61,7 +61,8 @@ def default_library() -> Library:
     kernels = {k: Kernel(r["kernels"], r["start"], tuple(r["per_clk"])) for k, r in rows.items()}
     attention = {unit: FusedAttention(**row) for unit, row in tables["attention"].items()}
     speed = spread(1.0, tables["spread"], tables["source"], tables["kind"])
-    return Library(kernels, attention, tables["lists"]["tensors_a_launch"], speed)
+    lists = tables["lists"]["tensors_a_launch"]
+    return Library(kernels, attention, lists, speed, tables["layout"])
 
 
 @functools.cache
