@@ -63,7 +63,7 @@ class Clock:
         p = self._p
         if work.kind == "none":
             return Duration((0.0,) * 5, 0.0, 0.0, 0.0, "")  # type: ignore[arg-type]
-        if work.host_bytes:
+        if work.host_bytes and self._p.link_s.value:
             seconds = p.link_s.value + work.host_bytes / p.link.value
             return Duration((seconds, 0, 0, 0, 0), 0.0, 0.0, seconds, p.link.source)
         kernel = kernel_of(work, p)
@@ -79,7 +79,8 @@ class Clock:
     def _product(self, work: Work, kernel: Kernel) -> Duration:
         """Arithmetic on a path against memory, cause by cause."""
         p = self._p
-        path = p.path(work.dtype, self._tf32)
+        # Fused attention in FP32 stays on the vector units, whatever TF32 allows products.
+        path = p.path(work.dtype, self._tf32 and work.product is not None)
         unit, peak = products.unit_of(path), p.peaks[path]
         paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
         clock = p.clock[path].value if path in p.clock else 1.0
@@ -95,6 +96,7 @@ class Clock:
         known = p.products.get((path, work.product)) if work.product else None
         if known:
             total_s = known.value
+            compute_s = max(compute_s, total_s - start_s if total_s > real_s else 0.0)
         elif work.product:
             total_s *= self._nearest(path, work)
         cuts = (0.0, ideal_s, format_s, shaped_s, clocked_s, total_s)
@@ -131,6 +133,8 @@ class Clock:
 
     def _rate(self, work: Work, path: str) -> float:
         rate = self._p.rates[path].value
+        if work.product:
+            rate *= self._p.library.layouts.get(path, {}).get(work.product.layout, 1.0)
         batched = self._p.batched_share.get(path)
         if batched and work.product and work.product.batch > 1:
             return rate * batched.value
@@ -143,9 +147,7 @@ class Clock:
         row = p.library.attention[unit]
         share = row.share * work.columns / (work.columns + row.half_at)
         share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
-        return max(
-            work.flop / (rate * share * p.library.speed.value), work.columns * row.key_s
-        )
+        return max(work.flop / (rate * share * p.library.speed.value), work.columns * row.key_s)
 
     def _handled(self, work: Work, kernel: Kernel) -> float:
         """Bytes a second that the operator's kernels themselves can handle."""

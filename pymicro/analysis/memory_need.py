@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pymicro.analysis.cases import Case
-from pymicro.analysis.work import class_of
+from pymicro.analysis.work import class_of, short_name
 from pymicro.workloads.jobs import sizes_of
 from pymicro.workloads.sizes import elements
 from pymicro.workloads.trace import ITEM_BYTES, Operator, Phase, pasts_of
@@ -49,27 +49,49 @@ def need(case: Case) -> Need:
     """What the job needs; activations are what the forward pass leaves for the backward one."""
     weights = case.trace.parameters * _WIDTH[case.job.precision]
     if case.trace.task == "train":
-        kept = sum(_written(case, phase, keep=True) for phase in case.trace.phases
-                   if phase.name == "forward")  # fmt: skip
+        kept = sum(_kept(case, p) for p in case.trace.phases if p.name == "forward")
         half = weights / 2 if case.job.precision.startswith("amp") else 0.0
         return Need(weights + half, weights, _MOMENTS * weights, kept, 0.0)
     widest = max((_widest(case, phase) for phase in case.trace.phases), default=0.0)
     return Need(weights, 0.0, 0.0, 3 * widest, sum(_cache(case, p) for p in case.trace.phases))
 
 
-def _written(case: Case, phase: Phase, keep: bool) -> float:
-    """Bytes that the operators of a phase write and a backward pass reads again."""
+def _kept(case: Case, phase: Phase) -> float:
+    """Bytes of a forward pass that its backward pass reads again."""
     values = sizes_of(case.model, case.job)
     total = 0.0
-    for operator in phase.operators:
-        if keep and _is_in_place(operator):
-            continue
-        total += operator.calls * sum(t.bytes(values) for t in operator.writes)
+    following = [*phase.operators[1:], None]
+    for operator, after in zip(phase.operators, following, strict=True):
+        kept = [t for t in operator.writes if "batch" in "*".join(t.shape)]
+        if not _is_kept(operator, after):
+            # Of dropout the mask alone, its smallest result.
+            masks = kept[1:] if class_of(operator.name) == "random" else []
+            kept = masks
+        total += operator.calls * sum(t.bytes(values) for t in kept)
     return total
 
 
-def _is_in_place(operator: Operator) -> bool:
-    return operator.name.split("::")[-1].split(".")[0].endswith("_")
+# Operators whose gradient needs what they read or what they made.
+_NEEDS_INPUT = ("product", "normalisation", "attention")
+_NEEDS_OUTPUT = ("softmax", "normalisation", "copy", "attention")
+_ACTIVATIONS = ("gelu", "relu", "silu", "tanh", "pow")
+
+
+def _is_kept(operator: Operator, after: Operator | None) -> bool:
+    """Whether a result outlives the next operator: its own gradient or the next one's needs it."""
+    short = short_name(operator.name)
+    if short.endswith("_"):
+        return False
+    kind = class_of(operator.name)
+    if kind in _NEEDS_OUTPUT or short in _ACTIVATIONS:
+        return True
+    if after is None:
+        return False
+    next_name = short_name(after.name)
+    if kind == "product":
+        # Queries, keys and values follow one another; others go on into a sum or into dropout.
+        return next_name in (*_ACTIVATIONS, "addmm", "linear") or class_of(after.name) == "attention"
+    return class_of(after.name) in _NEEDS_INPUT or next_name in _ACTIVATIONS
 
 
 def _widest(case: Case, phase: Phase) -> float:

@@ -92,6 +92,7 @@ class Library:
     """The framework's kernels, by operator name or else by class; the same for all devices.
 
     Attributes:
+        layouts: share of the rate by path and layout, where one is slower than `nt`.
         speed: factor on `per_clk` and on the share of attention, 1 where they were measured.
     """
 
@@ -99,6 +100,7 @@ class Library:
     attention: Mapping[str, FusedAttention]
     tensors_a_launch: float
     speed: Value
+    layouts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pymicro.analysis import primitives_stored as stored
 from pymicro.analysis import primitives_tables as tables
 from pymicro.analysis.primitives import PATHS, HostCosts, Primitives
 from pymicro.analysis.values import Value
+from pymicro.devices.cpu import CpuSpec
 from pymicro.devices.peaks import Spec, peak_ops_per_s
 from pymicro.dtypes import DTYPES
 from pymicro.errors import Unavailable
@@ -28,6 +29,8 @@ def primitives(
         Unavailable: not even its paper figures are known.
     """
     known = _over(stored.of(results), tables.measured(spec.key)) if measured else stored.Stored()
+    if isinstance(spec, CpuSpec):
+        return _of_cpu(spec, known)
     peaks = {p: peak_ops_per_s(spec, DTYPES[p]) or 0.0 for p in PATHS}
     if not peaks["fp32"] or not spec.memory_bytes_per_s:
         raise Unavailable(
@@ -62,6 +65,32 @@ def primitives(
         batched_share=tables.batched(spec),
         allreduce=dict(printed.allreduce(spec)),
     )
+
+
+def _of_cpu(spec: CpuSpec, known: stored.Stored) -> Primitives:
+    """A CPU is known by what was measured on it: its paper peak is an upper bound at most.
+
+    Raises:
+        Unavailable: nothing was measured.
+    """
+    if "fp32" not in known.rates or known.dram is None:
+        raise Unavailable(
+            f"{spec.name}: nothing is known of it before `pymicro suite --for MODEL --device cpu`."
+        )
+    library, host, floor = tables.cpu()
+    nothing = Value(0.0, 0.0, 0.0, "one queue", "measured")
+    paper = {p: peak_ops_per_s(spec, DTYPES[p]) or 0.0 for p in ("fp32", "bf16")}
+    peaks = {p: paper[p] or known.rates[p].value for p in known.rates if p in paper}
+    dram = known.dram
+    return Primitives(
+        name=spec.name, key=spec.key, sm_count=spec.physical_cores, sm_clock_hz=1e9,
+        l2_bytes=spec.last_level_cache_bytes or 0, memory_bytes=spec.memory_bytes, power_w=None,
+        peaks=peaks, paper_dram=spec.memory_bytes_per_s or dram.high,
+        rates={p: known.rates[p] for p in peaks}, dram=dram, l2=known.l2 or dram.times(3.0),
+        floor=floor, gap=nothing, graph_gap=nothing, reach_s=nothing,
+        link=Value(1e12, 1e12, 1e12, "no link", "measured"), link_s=nothing, host=host,
+        library=library, products=known.products,
+    )  # fmt: skip
 
 
 def _over(first: stored.Stored, second: stored.Stored) -> stored.Stored:

@@ -61,7 +61,31 @@ def default_library() -> Library:
     kernels = {k: Kernel(r["kernels"], r["start"], tuple(r["per_clk"])) for k, r in rows.items()}
     attention = {unit: FusedAttention(**row) for unit, row in tables["attention"].items()}
     speed = spread(1.0, tables["spread"], tables["source"], tables["kind"])
-    return Library(kernels, attention, tables["lists"]["tensors_a_launch"], speed)
+    lists = tables["lists"]["tensors_a_launch"]
+    return Library(kernels, attention, lists, speed, tables["layout"])
+
+
+@functools.cache
+def cpu() -> tuple[Library, HostCosts, Value]:
+    """What an operator costs on a CPU: kernels, a host that adds nothing, and their floor."""
+    import tomllib
+
+    tables: dict[str, Any] = tomllib.loads((DATA / "operators.toml").read_text(encoding="utf-8"))
+    row = tables["cpu"]
+    limits = row["bytes_per_ns"]
+    plain = {
+        name: Kernel(min(held.kernels, 1.0), 1.0, (limits.get(name, 1e3),) * 2)
+        for name, held in default_library().kernels.items()
+    }
+    added = {n: Kernel(1.0, 1.0, (limit,) * 2) for n, limit in limits.items() if n not in plain}
+    shares = FusedAttention(0.5, 24.0, 1.0, 1.0, 0.0)
+    library = Library(
+        {**plain, **added}, {"vector": shares, "tensor": shares}, 1.0, default_library().speed
+    )
+    nothing = Value(0.0, 0.0, 0.0, row["source"], "measured")
+    host = HostCosts("the CPU itself", {"": nothing}, nothing, nothing, nothing, nothing)
+    value, low, high = (f * 1e-6 for f in row["floor_us"])
+    return library, host, Value(value, low, high, row["source"], "measured")
 
 
 @functools.cache

@@ -224,7 +224,7 @@ def _issue_costs(
         return [0.0] * len(stretch.steps)
     ask_s = host.operator(stretch.phase).value
     if graphs:
-        return [ask_s] + [0.0] * (len(stretch.steps) - 1)
+        return [ask_s if number == 0 else 0.0 for number in range(len(stretch.steps))]
     view_s, launch_s, tensor_s = (v.value for v in (host.view_s, host.launch_s, host.tensor_s))
     return [
         ask_s

@@ -15,10 +15,13 @@ from pymicro.cli import (
     e2e,
     explain,
     measure,
+    predict,
     profile,
     readiness,
+    recommend,
     results,
     roofline,
+    suite,
 )
 from pymicro.errors import PymicroError
 from pymicro.suite import benchmarks
@@ -57,6 +60,9 @@ cli.add_command(roofline.command)
 cli.add_command(e2e.command)
 cli.add_command(explain.command)
 cli.add_command(profile.command)
+cli.add_command(predict.command)
+cli.add_command(recommend.command)
+cli.add_command(suite.command)
 
 
 def main() -> None:

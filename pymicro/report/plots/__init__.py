@@ -48,6 +48,11 @@ def draw_sweep(curves: Any, file: str) -> None:
     _draw("sweep", curves, file)
 
 
+def draw_waterfall(told: Any, file: str) -> None:
+    """Draw the split of a job's time to `file`."""
+    _draw("waterfall", told, file)
+
+
 def _draw(name: str, what: Any, file: str) -> None:
     ending = check(file)
     module = import_module(f"pymicro.report.plots.{name}")

@@ -1,0 +1,100 @@
+"""Flags that `predict`, `explain` and `recommend` share: which job, on which card, with what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+
+_JOB = (
+    click.option("--batch", type=int, help="sequences at once"),
+    click.option("--length", type=int, help="tokens of each at the input"),
+    click.option("--output", type=int, help="tokens to generate"),
+    click.option("--beams", type=int, help="hypotheses a sequence; 1 is greedy"),
+    click.option("--records", type=int, help="sequences in all"),
+    click.option("--epochs", type=int, help="passes over them"),
+    click.option("--precision", help="fp32, tf32, fp16, bf16, amp_fp16 or amp_bf16"),
+    click.option("--attn", metavar="WORD", help="attention path: sdpa or eager"),
+)
+_DEVICE = (
+    click.option("--host", metavar="Nx", help="a host N times as fast as the one assumed"),
+    click.option("--store", metavar="FILE", help="stored results to use (default: yours)"),
+    click.option("--published", is_flag=True, help="published figures only, nothing measured"),
+    click.option("--spec", metavar="FILE", help="add or override cards from this TOML file"),
+)
+
+
+def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Flags of the job."""
+    for option in reversed(_JOB):
+        command = option(command)
+    return command
+
+
+def device_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Flags of what is known of a device."""
+    for option in reversed(_DEVICE):
+        command = option(command)
+    return command
+
+
+JOB_FIELDS = ("batch", "length", "output", "beams", "records", "epochs", "precision", "attn")
+DEVICE_FIELDS = ("host", "store", "published", "spec")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A device that a word named: its primitives, and what to know of the choice."""
+
+    primitives: Any
+    kind: str
+    note: str
+
+
+def case(model: str, values: dict[str, Any], kind: str = "cuda") -> Any:
+    """The job of a model with the flags given; `kind` says whose operators."""
+    from pymicro.analysis import cases
+
+    given = {("attention" if k == "attn" else k): values[k] for k in JOB_FIELDS}
+    return cases.case(model, kind, **given)
+
+
+def device(word: str | None, values: dict[str, Any]) -> Known:
+    """The primitives of a card of the catalogue, of `cpu`, or of the device here.
+
+    Raises:
+        UsageError: no such card. Unavailable: too little is known of it.
+    """
+    from pymicro.analysis.primitives_sources import primitives
+    from pymicro.analysis.what_if import factor
+    from pymicro.cli.subjects import of_spec
+    from pymicro.devices.catalogue import catalogue
+    from pymicro.results import Store
+
+    spec, kind, note = _spec(word, catalogue(values["spec"]))
+    results: Sequence[Any] = ()
+    if not values["published"]:
+        results = of_spec(spec, Store(values["store"]).read().results).results
+    found = primitives(spec, results, measured=not values["published"])
+    if values["host"]:
+        found = replace(found, host=found.host.faster(factor(values["host"])))
+    return Known(found, kind, note)
+
+
+def _spec(word: str | None, specs: Any) -> tuple[Any, str, str]:
+    from pymicro.devices.cpu import describe_cpu
+    from pymicro.devices.finder import find
+    from pymicro.devices.here import resolve
+    from pymicro.errors import UsageError
+
+    if word is None or word == "auto":
+        here = resolve("auto")
+        if here.spec is None:
+            raise UsageError(f"{here.name} is not known; say --device CARD.")
+        return here.spec, here.kind, here.note
+    if word.strip().lower() == "cpu":
+        return describe_cpu(), "cpu", ""
+    match = find(word, specs)
+    return match.spec, "cuda", match.note or ""

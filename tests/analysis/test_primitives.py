@@ -1,0 +1,118 @@
+"""Each primitive from the best evidence there is, with an interval and a source."""
+
+import pytest
+
+from pymicro.analysis.primitives import GROUPS, PATHS
+from pymicro.analysis.primitives_sources import primitives
+from pymicro.analysis.primitives_tables import default_host, default_library
+from pymicro.analysis.values import KINDS, Value, of_several, spread, worst
+from pymicro.analysis.work import Product
+from pymicro.devices.catalogue import catalogue
+from pymicro.devices.cpu import CpuSpec
+from pymicro.errors import Unavailable
+from pymicro.results import Result
+
+CARD = "rtx_4090"
+
+
+def product(size: int, seconds: float, dtype: str = "fp16", **more) -> Result:
+    params = {"m": size, "n": size, "k": size, "layout": "nt"}
+    return Result("gemm", "torch", "matmul", dtype, params=params, flop=2 * size**3,
+                  times_s=(seconds,) * 5, **more)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", sorted(catalogue()))
+def test_every_card_has_every_primitive(key):
+    p = primitives(catalogue()[key], measured=False)
+    assert p.rates.keys() == {path for path in PATHS if p.peaks[path]}
+    for name, value in p.values().items():
+        assert value.low <= value.value <= value.high, name
+        assert value.source, name
+        assert value.kind in KINDS
+        assert value.kind != "measured" or value.source
+    # No card computes faster than a fifth above its paper peak, or moves more than on paper.
+    assert all(p.rates[path].value <= 1.2 * p.peaks[path] for path in p.rates)
+    assert p.dram.value <= p.paper_dram
+
+
+def test_print_of_the_card_itself_goes_before_the_data_sheet():
+    spec = catalogue()
+    assert primitives(spec["rtx_4090"], measured=False).rates["fp16"].kind == "published"
+    inferred = primitives(spec["rtx_4080"], measured=False).rates["fp16"]
+    assert inferred.kind in ("datasheet", "published")
+    assert inferred.low < inferred.value <= inferred.high
+
+
+def test_stored_results_go_before_print():
+    rate = 2 * 4096**3 / 1e-3
+    found = primitives(catalogue()[CARD], [product(4096, 1e-3)])
+    assert found.rates["fp16"].kind == "measured"
+    assert found.rates["fp16"].value == pytest.approx(rate)
+    assert found.products["fp16", Product(1, 4096, 4096, 4096, "nt")].value == 1e-3
+    assert primitives(catalogue()[CARD], [product(4096, 1e-3)], measured=False).rates["fp16"].kind \
+        == "published"  # fmt: skip
+
+
+def test_a_small_product_is_no_rate():
+    found = primitives(catalogue()[CARD], [product(256, 1e-3)])
+    assert found.rates["fp16"].kind == "published"
+    assert len(found.products) == 1
+
+
+def test_a_stored_stream_and_launch():
+    copy = Result("bandwidth", "torch", "stream", "fp32", params={"op": "copy", "size": 2**30},
+                  bytes=2**31, times_s=(2e-3,) * 5, cache="cold")  # fmt: skip
+    chain = Result("launch", "torch", "op", "int32",
+                   params={"call": "args3", "side": "device", "calls": 100}, times_s=(1.6e-4,) * 5)  # fmt: skip
+    found = primitives(catalogue()[CARD], [copy, chain])
+    assert found.dram.value == pytest.approx(2**31 / 2e-3)
+    assert found.gap.value == pytest.approx(0.8e-6)
+
+
+def test_a_shipped_card_is_measured():
+    found = primitives(catalogue()["h200_sxm_141gb"])
+    assert len(found.products) > 500
+    assert found.floor.kind == found.gap.kind == "measured"
+
+
+def test_a_cpu_of_which_nothing_is_known_says_what_to_do():
+    with pytest.raises(Unavailable, match="pymicro suite --for"):
+        primitives(CpuSpec(name="some CPU"))
+
+
+def test_a_measured_cpu_has_one_queue():
+    copy = Result("bandwidth", "torch", "stream", "fp32", params={"op": "copy", "size": 2**28},
+                  bytes=2**29, times_s=(20e-3,) * 5, cache="cold")  # fmt: skip
+    p = primitives(CpuSpec(name="some CPU", physical_cores=2),
+                   [product(2048, 0.2, "fp32"), copy])  # fmt: skip
+    assert p.rates["fp32"].value == pytest.approx(2 * 2048**3 / 0.2)
+    assert p.host.operator("forward").value == p.gap.value == 0
+
+
+def test_a_faster_host_is_faster_in_everything():
+    slow, fast = default_host(), default_host().faster(2)
+    assert fast.operator("backward").value == slow.operator("backward").value / 2
+    assert fast.wait_s.value == slow.wait_s.value / 2
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_group_has_two_ends(group):
+    p = primitives(catalogue()["h200_sxm_141gb"])
+    assert p.with_value(group, "low") != p.with_value(group, "high")
+
+
+def test_the_library_knows_every_class():
+    from typing import get_args
+
+    from pymicro.analysis.work import Class
+
+    assert set(get_args(Class)) <= default_library().kernels.keys()
+
+
+def test_values_keep_their_interval():
+    value = spread(10.0, 0.2, "x", "published")
+    assert value.times(-1).low == -12
+    assert of_several([1, 2, 9], "x", "published") == Value(2, 1, 9, "x", "published")
+    assert worst([value, Value(1, 1, 1, "", "measured")]) == "published"
+    with pytest.raises(ValueError, match="outside"):
+        Value(3, 1, 2, "x", "measured")

@@ -1,0 +1,153 @@
+"""predict, explain, recommend and suite: whole commands, and every refusal in one sentence."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from pymicro.cli import cli
+from pymicro.errors import PymicroError
+
+
+def run(*words: str) -> str:
+    result = CliRunner().invoke(cli, list(words), catch_exceptions=False, standalone_mode=False)
+    assert result.exception is None
+    return result.output
+
+
+def refused(*words: str) -> str:
+    with pytest.raises(PymicroError) as error:
+        cli.main(list(words), standalone_mode=False)
+    said = str(error.value)
+    assert "\n" not in said
+    return said
+
+
+EMPTY = ("--published",)
+
+
+def test_predict_tells_time_bound_memory_and_sources():
+    text = run("predict", "distilbert", "--device", "RTX 4090", *EMPTY)
+    for word in ("one step", "bound by", "fits", "rates fp32", "published", "energy"):
+        assert word in text
+
+
+def test_predict_as_json():
+    document = json.loads(run("predict", "t5", "--device", "H100", "--format", "json", *EMPTY))
+    seconds = document["seconds"]
+    assert seconds["low"] <= seconds["value"] <= seconds["high"]
+    assert document["primitives"]["dram"]["source"]
+
+
+def test_several_cards_share_the_records():
+    text = run("predict", "bert-large", "--device", "A100", "--gpus", "4", "--link", "pcie", *EMPTY)
+    assert "all-reduce" in text
+
+
+def test_a_timeline_is_written(tmp_path):
+    file = tmp_path / "x.json"
+    run("predict", "distilbert", "--device", "4090", "--timeline", str(file), *EMPTY)
+    assert json.loads(file.read_text())["traceEvents"]
+
+
+def test_explain_against_says_a_verdict_and_parts():
+    text = run("explain", "distilbert", "--device", "H100 PCIe", "--against", "RTX 4090", *EMPTY)
+    for word in ("physical floor", "number format", "sum", "is slower than", "turn the order"):
+        assert word in text
+
+
+def test_explain_a_measured_time_shows_what_is_unexplained():
+    text = run("explain", "t5", "--device", "4090", "--measured", "38.2s", "--what-if",
+               "tf32,host=2x,batch=8", *EMPTY)  # fmt: skip
+    assert "unexplained" in text
+    assert "inside the prediction" in text
+    assert text.count(" x ") >= 2
+
+
+def test_parts_in_json_add_up_to_the_measured_time():
+    words = ("explain", "distilbert", "--device", "A100", "--measured", "120s", "--format", "json")
+    document = json.loads(run(*words, *EMPTY))
+    parts = sum(p["value"] for p in document["parts"].values())
+    assert parts + document["unexplained_s"] == pytest.approx(120)
+
+
+@pytest.mark.parametrize("name", ["5090", "h100"])
+def test_a_study_tests_every_cause_and_says_what_would_settle_it(name):
+    from pymicro.analysis.study import studies
+
+    text = run("explain", "--case", name, *EMPTY)
+    for cause in studies()[name]["cause"]:
+        assert cause["name"] in text
+    assert "trust:" in text
+    assert "settle" in text
+
+
+@pytest.mark.parametrize("ending", [".png", ".html"])
+def test_a_waterfall_is_drawn(tmp_path, ending):
+    pytest.importorskip("matplotlib" if ending == ".png" else "plotly")
+    file = tmp_path / f"x{ending}"
+    run("explain", "distilbert", "--device", "4090", "--plot", str(file), *EMPTY)
+    assert file.stat().st_size > 10_000
+
+
+def test_recommend_ranks_the_catalogue_with_costs():
+    text = run("recommend", "distilbert", "--for", "training", "--price", "4090=0.4", *EMPTY)
+    lines = [line for line in text.splitlines() if " yes " in line]
+    assert len(lines) > 15
+    assert "cost" in text
+
+
+def test_recommend_says_what_does_not_fit_and_what_spilling_costs():
+    words = ("--batch", "32", "--length", "2048", "--output", "256", "--precision", "fp32")
+    text = run("recommend", "llama-1b", *words, "--card", "Quadro RTX 4000", "--card", "H100",
+               *EMPTY)  # fmt: skip
+    assert "no:" in text
+    assert "spills" in text
+
+
+def test_suite_lists_the_products_of_the_job():
+    text = run("suite", "--for", "distilbert", "--device", "cpu", "--list")
+    assert "m=4096 n=768 k=3072" in text
+    assert "bandwidth" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("predict", "t6", "--device", "4090"), "unknown model"),
+        (("predict", "t5", "--device", "4091"), "unknown GPU"),
+        (("predict", "t5", "--device", "4090", "--batch", "0"), "--batch 0"),
+        (("predict", "distilbert", "--device", "4090", "--length", "513"), "512 positions"),
+        (("predict", "t5", "--device", "4090", "--precision", "fp7"), "unknown precision"),
+        (("predict", "t5", "--device", "4090", "--host", "fast"), "no factor"),
+        (("predict", "bert-base", "--device", "4090", "--gpus", "2", "--link", "nvlink"), "NVLink"),
+        (("explain", "t5", "--device", "4090", "--measured", "-3s"), "no time"),
+        (("explain", "t5", "--device", "4090", "--measured", "0s"), "no time"),
+        (("explain", "t5", "--device", "4090", "--measured", "1ms"), "faster than physics"),
+        (("explain", "t5", "--device", "4090", "--measured", "soon"), "is no time"),
+        (("explain", "t5", "--device", "4090", "--against", "4090"), "the device itself"),
+        (("explain", "t5", "--device", "4090", "--against", "nothing"), "unknown GPU"),
+        (("explain", "t5", "--device", "4090", "--what-if", "magic"), "unknown change"),
+        (("explain", "--case", "6090"), "unknown case"),
+        (("explain",), "needs one of"),
+        (("explain", "t5", "--case", "5090"), "needs one of"),
+        (("recommend", "t5", "--for", "training"), "inference"),
+        (("recommend", "t5", "--price", "4090"), "CARD=NUMBER"),
+    ],
+)
+def test_what_means_nothing_is_refused_in_a_sentence(words, said):
+    assert said in refused(*words)
+
+
+def test_explaining_loads_no_torch():
+    code = (
+        "import sys\nfrom pymicro.cli import cli\n"
+        "cli.main(['explain','t5','--device','RTX 5090','--against','RTX 4090','--published'],"
+        "standalone_mode=False)\n"
+        "print([m for m in ('torch','triton','cupy','numba') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip().splitlines()[-1] == "[]"
