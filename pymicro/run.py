@@ -411,7 +411,7 @@ def _sustained(
     for measured in chosen:
         context.on_case(measured.case, "sustained")
     before = _flush(benchmark, chosen[0].result, context)
-    plan = Plan(min_seconds=1.0, budget_s=max(2.0, share_s), batch_s=0.025, block_s=0.25)
+    plan = Plan(min_seconds=1.0, budget_s=max(1.6, share_s), batch_s=0.025, block_s=0.25)
     calls = [sampling.tagged(m.prepared.call, who) for who, m in enumerate(chosen)]
     timer = context.bench.clock(benchmark.clock(chosen[0].case.params))
     try:

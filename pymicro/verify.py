@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+from pymicro.devices.cpu import usable_cores
 from pymicro.dtypes import DTYPES, DType
 from pymicro.errors import Unavailable, WrongResult
 from pymicro.operands import decode
@@ -220,8 +222,11 @@ def _checksums(
 
 
 def _in_parallel(work: Callable[[tuple[int, int]], Any], spans: Iterator[tuple[int, int]]) -> list:
-    """Work on all spans; numpy leaves the interpreter lock while it computes."""
-    with ThreadPoolExecutor() as pool:
+    """Work on all spans; numpy leaves the interpreter lock while it computes.
+
+    BLAS gets one thread each: with its usual one a core, sixteen cores fought over 256 threads.
+    """
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(usable_cores()) as pool:
         return list(pool.map(work, spans))
 
 

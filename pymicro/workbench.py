@@ -261,7 +261,7 @@ def _cpu_flush(written: float) -> Callable[[], None]:
     """Every core takes part: each has caches of its own besides its share of the last level."""
     import numpy as np
 
-    from pymicro.devices.cpu import describe_cpu
+    from pymicro.devices.cpu import describe_cpu, usable_cores
 
     cache_bytes = describe_cpu().last_level_cache_bytes or _UNKNOWN_CACHE_BYTES
     cores = usable_cores()
@@ -293,14 +293,6 @@ def _open(kind: str, index: int) -> tuple[Place, Timer]:
     sms = gpu.attribute("MULTIPROCESSOR_COUNT")
     place = Place("cuda", index, gpu.capability, sms)
     return place, EventTimer(gpu, place.stream)
-
-
-def usable_cores() -> int:
-    """Cores that this process may use: its affinity mask, or fewer by its control group."""
-    from pymicro.devices.cpu import describe_cpu
-
-    cpu = describe_cpu()
-    return max(1, min(cpu.logical_cores, math.ceil(cpu.quota_cores or cpu.logical_cores)))
 
 
 def free_memory_bytes(kind: str) -> int:

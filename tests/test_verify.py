@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
+from pymicro import verify
 from pymicro.dtypes import DTYPES
 from pymicro.errors import WrongResult
 from pymicro.operands import decode, draw, encode
@@ -89,3 +91,17 @@ def test_tf32_rounding_is_no_right_fp32():
 def test_zeros_times_zeros_is_zero(name):
     reference, c = problem(name, 9, 10, 11, fill="zeros")
     assert reference.check(c).error == 0
+
+
+def test_threads_of_a_check_do_not_start_threads_of_their_own():
+    """Sixteen cores that each start sixteen threads of BLAS took four times as long."""
+
+    def look(span):
+        np.ones((64, 64)) @ np.ones((64, 64))
+        return [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+
+    before = look((0, 1))
+    seen = verify._in_parallel(look, iter([(0, 1), (1, 2), (2, 3)]))
+    assert before, "numpy without a BLAS that can be asked says nothing here"
+    assert all(set(counts) == {1} for counts in seen)
+    assert look((0, 1)) == before

@@ -13,11 +13,12 @@ from pymicro import environment, results, run
 from pymicro.benchmark import Benchmark, Case
 from pymicro.cli.options import Common
 from pymicro.devices import peaks
+from pymicro.devices.cpu import usable_cores
 from pymicro.devices.here import Device
 from pymicro.dtypes import DTYPES
 from pymicro.errors import PymicroError
 from pymicro.telemetry import Sampler, Telemetry
-from pymicro.workbench import Workbench, free_memory_bytes, usable_cores
+from pymicro.workbench import Workbench, free_memory_bytes
 
 
 class Session:

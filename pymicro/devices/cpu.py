@@ -9,6 +9,7 @@ lower the clock of many parts, so a peak at the maximum clock is an upper bound.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import platform
 import re
@@ -119,6 +120,12 @@ def describe_cpu(root: Path = Path("/"), usable: set[int] | None = None) -> CpuS
         ops_per_clk_per_core=_rates(core, flags),
         sources=tuple(core.get("sources", ())),
     )
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: its affinity mask, or fewer by its control group."""
+    usable = len(_affinity())
+    return max(1, min(usable, math.ceil(_quota_cores(Path("/")) or usable)))
 
 
 def _affinity() -> set[int]:
