@@ -99,6 +99,7 @@ __device__ __forceinline__ void tile(const Vector* x, const Vector* y, Count fir
 template <class Use>
 __device__ __forceinline__ void walk(const Item* x, const Item* y, Count n, Use use) {
     const Count vectors = n / VEC, step = (Count)gridDim.x * THREADS * UNROLL;
+#pragma unroll 1
     for (Count at = (Count)blockIdx.x * THREADS * UNROLL; at < vectors; at += step) {
         const Vector *vx = (const Vector*)x, *vy = (const Vector*)y;
         if (at + THREADS * UNROLL <= vectors) tile<true>(vx, vy, at + threadIdx.x, vectors, use);

@@ -58,8 +58,17 @@ def _of_sweep(curve: Curve) -> Iterator[Finding]:
     name = curve.results[0].benchmark
     texts = [_level(curve, level, clock) for level in found]
     yield Finding(f"{name}-levels", "info", f"{curve.label}: {'; '.join(texts)}.")
-    for told in agreements(found, _caches(curve)):
-        yield _agreement(name, curve, told)
+    told = agreements(found, _caches(curve))
+    if told and all(agreement.ends is None for agreement in told):
+        yield Finding(
+            f"{name}-cache",
+            "info",
+            f"{curve.label}: the sweep shows no end of a level.",
+            do="take more sizes, or sizes closer together.",
+        )
+        return
+    for agreement in told:
+        yield _agreement(name, curve, agreement)
 
 
 def _caches(curve: Curve) -> dict[str, int]:
@@ -90,10 +99,7 @@ def _level(curve: Curve, level: Level, clock_hz: float | None) -> str:
 
 def _agreement(name: str, curve: Curve, told: Agreement) -> Finding:
     cache = f"{told.name} of {binary_bytes(told.known_bytes)}"
-    if told.ends is None:
-        return Finding(
-            f"{name}-cache", "info", f"{curve.label}: the sweep shows no end of a level; {cache}."
-        )
+    assert told.ends is not None
     low, high = map(binary_bytes, told.ends)
     if told.agrees:
         return Finding(

@@ -47,6 +47,12 @@ def test_a_cache_that_is_not_where_the_row_has_it_is_a_warning():
     assert "between 4 MiB and 8 MiB" in told[0].seen
 
 
+def test_a_sweep_without_an_end_of_a_level_says_so_once():
+    found = latency_findings(chases([(2**40, 500e-9)]))
+    assert [f.code for f in found] == ["latency-levels", "latency-cache"]
+    assert "no end of a level" in found[1].seen
+
+
 def test_memory_of_the_host_is_held_against_no_cache():
     (levels,) = latency_findings(chases([(2**40, 900e-9)], where="host"))
     assert levels.code == "latency-levels"

@@ -209,12 +209,13 @@ def test_chases_that_do_not_exist(where, step, size, said):
 
 
 def test_a_generation_is_asked_for_by_name():
-    """For the generation gap: through registers for all before the bulk-copy engine."""
+    """For the generation gap: through registers for all before the bulk instructions."""
 
     def kernel(variant, place=HOPPER):
         return bandwidth.prepare(case(variant), place, arrays()).notes["kernel"]
 
     assert kernel("sm75").startswith("stream128")
-    assert kernel("sm90").startswith("bulk")
+    assert "ahead" not in kernel("sm75")
+    assert kernel("sm90").endswith("ahead8")
     with pytest.raises(Unavailable, match="sm90"):
         kernel("sm90", Place("cuda", 0, (8, 0), 108))

@@ -1,6 +1,7 @@
 """Every bandwidth and latency kernel that the GPU here can run, against the host's references;
 skipped where there is none."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -38,7 +39,12 @@ def place(bench):
 
 @pytest.fixture(scope="module")
 def compiled(place):
-    """All kernels at once: the compiler is where the time goes, and it runs on every core."""
+    """All kernels at once: the compiler is where the time goes, and it runs on every core.
+
+    Several processes of tests share them anyhow, through the disk.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
     arch = "sm_{}{}".format(*place.capability)
     wanted = {
         (row.source, row.macros(op, dtype))

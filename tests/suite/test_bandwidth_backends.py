@@ -46,8 +46,9 @@ def test_operations_are_right_or_skipped_with_a_reason(bench, name, op, dtype):
         assert result.outcome in ("ok", "skipped"), result.reason
         assert result.outcome == "ok" or len(result.reason) > 20
     if dtype in ("fp64", "fp32"):
-        assert found[0].outcome == "ok"
-        assert found[0].bytes % POINT["size"] == 0
+        ran = [result for result in found if result.outcome == "ok"]
+        assert ran
+        assert ran[0].bytes % POINT["size"] == 0
 
 
 @pytest.mark.parametrize("access", ["strided", "random"])
