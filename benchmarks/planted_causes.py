@@ -5,7 +5,12 @@
     python benchmarks/planted_causes.py --run item-in-every-step      only runs one job
 
 Expected: every planted cause is named first, and less than 1 % of a step stays unexplained.
-Recorded traces lose the host's name, paths and the program's name before they are written.
+Recorded traces lose the host's name, paths and the program's name before they are written, and
+their last step where they would be large.
+
+Those kept are of an H200 with torch 2.11 for CUDA 13.0. Their `untraced_step_s` is the median time
+from one call of the recorder to the next without waiting for the GPU, as it was noted then: where
+the host runs ahead, as in `cuda-graph`, that is the host's time alone.
 """
 
 from __future__ import annotations
@@ -27,7 +32,6 @@ STEPS, SKIP = 3, 8
 PLANTED = {
     "cold-start": "start-up",
     "vision-transformer": "number-format",
-    "large-products": "gpu-busy",
     "recurrent": "host-bound",
     "diffusion": "host-bound",
     "slow-loader": "input",
@@ -45,6 +49,7 @@ WITH_STACKS = ("slow-loader", "item-in-every-step")
 _UNREAD = ("Ev Idx", "Input Strides", "Concrete Inputs", "Record function id", "Fwd thread id",
            "Sequence number", "External id", "context", "queued", "warps per SM", "blocks per SM",
            "registers per thread", "est. achieved occupancy %")  # fmt: skip
+_MOST_BYTES = 300_000
 _FOLDERS = re.compile(r"(?<![\w.>-])(?:/[^\s/:]+)+/(?=[^/\s]*\.py\()")
 
 
@@ -87,9 +92,30 @@ def strip(raw: Path, path: Path) -> None:
             event["args"]["name"] = re.sub(r"\(.*\)", "", event["args"]["name"])
         for key in _UNREAD:
             event.get("args", {}).pop(key, None)
+    _write(path, document)
+    if path.stat().st_size > _MOST_BYTES:
+        document["traceEvents"] = _first_steps(document["traceEvents"], STEPS - 1)
+        _write(path, document)
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
     text = json.dumps(document, separators=(",", ":"))
     with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
         out.write(text.encode())
+
+
+def _first_steps(events: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """The events of the first steps, with the device's work that was launched in them."""
+    marks = [e for e in events if e.get("cat") == "user_annotation"]
+    starts = sorted(e["ts"] for e in marks if e["name"].startswith("ProfilerStep"))
+    early = [e for e in events if "ts" not in e or e["ts"] < starts[count]]
+    launched = {e.get("args", {}).get("correlation") for e in early} - {None}
+    devices = ("kernel", "gpu_memcpy", "gpu_memset")
+    host = [e for e in early if e.get("cat") not in devices]
+    return host + [
+        e for e in events
+        if e.get("cat") in devices and e["args"].get("correlation") in launched
+    ]  # fmt: skip
 
 
 def _within_package(match: re.Match[str]) -> str:
@@ -107,10 +133,13 @@ def judge(folder: Path) -> bool:
         split = told.shown.split
         planted, found = PLANTED[path.name.split(".")[0]], told.causes[0].code
         rest = split.part("unexplained").s / split.wall_s
-        right = (planted == found or "stacks" in path.name) and abs(rest) < 0.01
-        is_right &= right
-        verdict = "ok" if right else "WRONG"
-        print(f"{verdict:6}{path.name:34} planted {planted:16} named {found:16} rest {rest:+.1e}")
+        has_stacks = "stacks" in path.name
+        is_first, is_whole = planted == found, abs(rest) < 0.01
+        is_right &= (is_first or has_stacks) and is_whole
+        verdict = (
+            "ok" if is_first and is_whole else "slowed" if has_stacks and is_whole else "WRONG"
+        )
+        print(f"{verdict:7}{path.name:34} planted {planted:16} named {found:16} rest {rest:+.1e}")
     return is_right
 
 

@@ -3,10 +3,10 @@
     python benchmarks/planted_remedies.py               a CUDA GPU; half a minute
 
 Each planted job runs untraced, then its twin in which the reason alone was taken away, in turns.
-Beside the gain stands what the split gave the reason, from a trace recorded just before. A reason
-accounts for the time in which the GPU waited or worked needlessly; taking it away gains about that
-much, more where other waits go with it, less where something else then holds up the step.
-Expected: within a quarter. Products in TF32 gain more than the half that counts as avoidable.
+Beside the gain stands what the split gave the reason, from a trace recorded just before. Taking a
+reason away gains about its time, more where other waits go with it, less where something else then
+holds up the step. Expected: within a quarter; products in TF32 gain more than the half that counts
+as avoidable. It has not yet run on hardware.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_the_parts_add_up_and_have_owners(path):
     assert all(p.s >= 0 for p in split.parts if p.code != "unexplained")
     assert sum(r.s for r in split.kernels) == pytest.approx(split.busy_s)
     assert split.part("other").s < 0.02 * split.wall_s
-    assert len(split.steps_s) == 3
+    assert len(split.steps_s) in (2, 3)
     assert split.shift_s == 0
 
 
