@@ -7,14 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pymicro import stats
-from pymicro.analysis.readiness.measured import (
-    GenerationRow,
-    Measured,
-    ProductRow,
-    Switch,
-    measured,
-)
+from pymicro.analysis.readiness.measured import measured
 from pymicro.analysis.readiness.rows import Readiness, Row, RowKind
+from pymicro.analysis.readiness.values import GenerationRow, Measured, ProductRow, Switch
 from pymicro.results import Result
 from pymicro.software.codes import Capability
 from pymicro.software.kernel_names import generation
