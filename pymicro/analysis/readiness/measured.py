@@ -44,6 +44,7 @@ def measured(results: Iterable[Result], key: str, name: str, capability: Capabil
         tuple(attentions(by_study.get("attention", ()), capability)),
         _compiled(compiled),
         next((r.reason or "" for r in compiled if r.outcome != "ok"), ""),
+        next((str(r.details["torch"]) for r in reversed(own) if r.details.get("torch")), ""),
     )
 
 

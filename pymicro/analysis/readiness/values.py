@@ -139,7 +139,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Measured:
-    """All that the store has of a card."""
+    """All that the store has of a card; `torch` is the version that was measured last."""
 
     products: tuple[ProductRow, ...] = ()
     generations: tuple[GenerationRow, ...] = ()
@@ -148,3 +148,4 @@ class Measured:
     attentions: tuple[AttentionRow, ...] = ()
     compiled: Compiled | None = None
     why_not_compiled: str = ""
+    torch: str = ""
