@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pymicro.analysis.readiness import from_measured
-from pymicro.analysis.readiness.measured import GenerationRow, Kernel, Measured
+from pymicro.analysis.readiness.values import GenerationRow, Kernel, Measured
 from pymicro.report.terminal import Terminal
 from pymicro.software.codes import Capability
 from pymicro.software.kernel_names import generation

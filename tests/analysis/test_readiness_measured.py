@@ -23,6 +23,7 @@ SMALL = {"m": 8, "n": 1024, "k": 1024, "layout": "nt", "path": "auto"}
 def product(seconds, dtype="fp16", backend="torch", launched=(), params=SMALL, **changes):
     is_vendor = backend == "torch"
     details = {"study": "library", "is_vendor": is_vendor, "kernel": "" if is_vendor else backend}
+    details |= {"torch": "2.11.0+cu130"} if is_vendor else {}
     details |= {"launched": [{"name": n, "calls": c, "seconds": s} for n, c, s in launched]}
     return gemm_result(
         seconds, backend=backend, variant="v", dtype=dtype, params=params, details=details,
@@ -168,14 +169,23 @@ def tried(way, dtype="fp16", kernels=(), reason=None):
 
 def test_ways_to_attention():
     results = [
-        tried("flash", reason="Flash Attention does not support non-null attn_mask"),
+        tried(
+            "flash",
+            reason="; ".join(
+                (
+                    "Memory Efficient attention has been runtime disabled.",
+                    "Flash Attention does not support non-null attn_mask.",
+                    "cuDNN attention has been runtime disabled.",
+                )
+            ),
+        ),
         tried("efficient", kernels=["fmha_cutlassF_f16_aligned_64x64_rf_sm80(Params)"]),
         tried("cudnn", kernels=["cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16"]),
     ]
     found = m.Measured(attentions=tuple(m.attentions(results, HOPPER)))
     flash, efficient, cudnn = from_measured.rows(found, HOPPER)
     assert (flash.kind, flash.evidence) == ("unavailable", "probe")
-    assert "attn_mask" in flash.seen
+    assert flash.seen == "Flash Attention does not support non-null attn_mask"
     assert (efficient.kind, efficient.evidence) == ("older", "profiler")
     assert cudnn.kind == "native"
     told = Readiness("x", "", HOPPER, (flash, efficient, cudnn))
@@ -210,6 +220,7 @@ def test_the_switch_that_is_off_says_what_it_would_bring():
     assert "4.00 to 4.00 times as fast" in tf32.seen
     assert tf32.evidence == "profiler"
     assert {r.layer: r.kind for r in full.rows}["gemm fp32"] == "older"
+    assert {r.layer: r.version for r in full.rows}["gemm fp32"] == "2.11.0+cu130"
     assert full.verdict == "native"
     assert full.headline == "native; kernels of an earlier generation: gemm fp32"
     out = io.StringIO()

@@ -7,14 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pymicro import stats
-from pymicro.analysis.readiness.measured import (
-    GenerationRow,
-    Measured,
-    ProductRow,
-    Switch,
-    measured,
-)
+from pymicro.analysis.readiness.measured import measured
 from pymicro.analysis.readiness.rows import Readiness, Row, RowKind
+from pymicro.analysis.readiness.values import GenerationRow, Measured, ProductRow, Switch
 from pymicro.results import Result
 from pymicro.software.codes import Capability
 from pymicro.software.kernel_names import generation
@@ -55,6 +50,10 @@ def _with_gain(row: Row, m: Measured) -> Row:
 
 def rows(m: Measured, capability: Capability) -> Iterator[Row]:
     """A row a format of the products, a row a way to attention, and one for the compiler."""
+    yield from (replace(row, version=m.torch) for row in _rows(m, capability))
+
+
+def _rows(m: Measured, capability: Capability) -> Iterator[Row]:
     for dtype in dict.fromkeys(p.dtype for p in m.products):
         yield _format_row(dtype, [p for p in m.products if p.dtype == dtype], capability)
     yield from _attention_rows(m, capability)
@@ -99,7 +98,7 @@ def _attention_rows(m: Measured, capability: Capability) -> Iterator[Row]:
         ran = [a for a in own if a.seconds is not None]
         name = f"attention {way}"
         if not ran:
-            yield Row(name, "", "unavailable", "probe", own[0].reason)
+            yield Row(name, "", "unavailable", "probe", _first_sentence(own[0].reason))
             continue
         kernels = [a.kernel for a in ran if a.kernel is not None and a.kernel.written]
         told = Counter(k.written.chip for k in kernels if k.written)
@@ -113,7 +112,9 @@ def _attention_rows(m: Measured, capability: Capability) -> Iterator[Row]:
 
 
 def _first_sentence(text: str) -> str:
-    return text.split(". ")[0].split("; ")[0].rstrip(".")
+    """Of a refusal, the first that is not our own doing: the other ways were switched off."""
+    clauses = [c for c in text.split("; ") if "runtime disabled" not in c] or [text]
+    return clauses[0].split(". ")[0].rstrip(".")
 
 
 def gap_sentences(m: Measured, capability: Capability) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pymicro.analysis.readiness.measured import Measured
+from pymicro.analysis.readiness.values import Measured
 from pymicro.software import faults, stacks
 from pymicro.software.codes import Arch, Capability, best_code
 from pymicro.software.versions import dotted
