@@ -70,30 +70,21 @@ def test_a_quick_run_is_a_part_and_says_so():
 
 
 def test_beyond_memory_is_said_before_starting_with_what_fits():
+    from pymicro.analysis.cases import of_job
+    from pymicro.analysis.memory_need import need
     from pymicro.e2e import memory
 
     row = MODELS["distilbert"]
-    trace = traces.find("distilbert", "fp32", "sdpa", "cpu")
-    small = memory.need(row, job(row, batch=1), trace)
-    assert small.weights == trace.parameters * 4
-    assert small.states == 2 * small.gradients == 2 * small.weights
-    free = memory.need(row, job(row, batch=48), trace).total
+
+    def case(batch):
+        return of_job(row, job(row, batch=batch), "cpu")
+
+    free = round(need(case(48)).total) + 1
+    memory.refuse_too_large(case(48), free)
     with pytest.raises(Unavailable, match=r"batch 64 needs about .*; a batch of 48 fits"):
-        memory.refuse_too_large(row, job(row, batch=64), trace, free)
+        memory.refuse_too_large(case(64), free)
     with pytest.raises(Unavailable, match="no batch fits"):
-        memory.refuse_too_large(row, job(row, batch=64), trace, small.weights)
-
-
-def test_the_cache_of_a_decoder_grows_with_everything_it_holds():
-    from pymicro.e2e import memory
-
-    row = MODELS["gpt2"]
-    trace = traces.find("gpt2", "fp32", "sdpa", "cpu")
-    wanted = job(row, batch=2, length=64, output=16)
-    # Twelve layers, keys and values, 768 numbers of 4 bytes for each token behind the last one.
-    last = 12 * 2 * 2 * 768 * 4 * (64 + 16 - 1)
-    prompt = 12 * 2 * 2 * 768 * 4 * 64
-    assert memory.need(row, wanted, trace).cache == last + prompt
+        memory.refuse_too_large(case(64), 1000)
 
 
 def test_how_long_it_will_take_is_said_before():
