@@ -1,4 +1,4 @@
-"""Kernels find their operator, copies are no kernels, and ranges that a user marked are not work."""
+"""Kernels find their operator, copies are no kernels, and ranges that a user marked no work."""
 
 from types import SimpleNamespace
 
