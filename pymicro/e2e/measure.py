@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -78,6 +79,39 @@ def measure(
         window_s=window_s,
         peak_bytes=_peak_bytes(task.device),
     )
+
+
+def alternating(
+    task: Task, between: Callable[[], None], turns: int, steps: int, tokens: int
+) -> list[float]:
+    """Seconds of steady steps, a few at a turn, with something else in each pause.
+
+    A host drifts within a second. What is probed in the pauses has drifted alike.
+
+    Args:
+        between: called before each turn and after the last one.
+        steps: of training, in a turn. The first one finds an idle device and the last one's
+            work on it is not waited for, so neither counts.
+        tokens: of generating, in a turn.
+    """
+    wait = waiting(task.device)
+    found: list[float] = []
+    for _ in range(turns):
+        between()
+        if task.row.task == "train":
+            stamps = []
+            for _ in range(steps):
+                stamps.append(time.perf_counter())
+                task.run(lambda phase: None)
+            found += [b - a for a, b in pairwise(stamps[1:])]
+        else:
+            clock = Clock()
+            task.run(clock.at, tokens)
+            clock.stop()
+            found += clock.spans["decode"]
+        wait()
+    between()
+    return found
 
 
 def _timed(task: Task, tokens: int | None, wait: Any) -> float:

@@ -49,18 +49,20 @@ class HostProbe:
         for _ in range(_WARM_STEPS if row.task == "train" else 1):
             self._task.run(lambda phase: None)
 
-    def seconds(self, busy_s: float = 0.0) -> dict[str, float]:
+    def seconds(self, busy_s: float = 0.0, steps: int | None = None) -> dict[str, float]:
         """Median seconds of host work in each phase; of `decode`, of one step.
 
         Args:
             busy_s: how long the device is expected to work on a step of training. It is kept
                 busy for so long from backward on, since a host that meets a busy device, and
                 has to wait for it, issues more slowly; the wait itself is not counted.
+            steps: how many steps, or prompts, to take the median of; None is enough for a figure
+                that stands alone.
         """
         clock = Clock()
         at = self._busy(clock, busy_s) if busy_s else clock.at
         loading = []
-        for _ in range(_STEPS if self._row.task == "train" else 2):
+        for _ in range(steps or (_STEPS if self._row.task == "train" else 2)):
             self._task.run(at)
             clock.stop()
             # Between steps, as in the job, with the host's caches full of other things.
