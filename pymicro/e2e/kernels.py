@@ -82,6 +82,23 @@ def profile(
     ]
 
 
+def busy(work: Callable[[], None]) -> tuple[float, int]:
+    """Seconds that kernels and copies ran while the work did, and how many kernels.
+
+    Only the device is recorded, which takes a tenth of the time of `profile` and tells no phases.
+    """
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        work()
+        torch.cuda.synchronize()
+    there = [
+        event
+        for event in profiler.events()
+        if event.device_type == torch.autograd.DeviceType.CUDA and not event.is_user_annotation
+    ]
+    seconds = sum(event.time_range.elapsed_us() for event in there) * 1e-6
+    return seconds, sum(not event.name.startswith(_COPIES) for event in there)
+
+
 def _place_of(event: Any) -> int | None:
     while event is not None:
         if event.name.startswith(_MARK):

@@ -6,6 +6,8 @@ the host. Taken right before and after a run, since a host drifts; nothing of th
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
@@ -20,6 +22,8 @@ from pymicro.workloads.models import Model
 # Enough steps for a median; the first ones also make states and pick kernels.
 _WARM_STEPS, _STEPS, _TOKENS = 3, 8, 12
 _BATCH, _LENGTH = 2, 16
+# About 10 ms: a launch and a wait are small beside it.
+_CALIBRATION_CYCLES = 20_000_000
 
 
 class HostProbe:
@@ -32,6 +36,7 @@ class HostProbe:
 
     def __init__(self, row: Model, wanted: Job, device: str) -> None:
         self._row, self._device = row, device
+        self._cycle_rate: float | None = None
         narrow = replace(
             wanted, batch=_BATCH, length=_LENGTH, output=_TOKENS if wanted.output else 0
         )
@@ -44,12 +49,21 @@ class HostProbe:
         for _ in range(_WARM_STEPS if row.task == "train" else 1):
             self._task.run(lambda phase: None)
 
-    def seconds(self) -> dict[str, float]:
-        """Median seconds of host work in each phase; of `decode`, of one step."""
+    def seconds(self, busy_s: float = 0.0, steps: int | None = None) -> dict[str, float]:
+        """Median seconds of host work in each phase; of `decode`, of one step.
+
+        Args:
+            busy_s: how long the device is expected to work on a step of training. It is kept
+                busy for so long from backward on, since a host that meets a busy device, and
+                has to wait for it, issues more slowly; the wait itself is not counted.
+            steps: how many steps, or prompts, to take the median of; None is enough for a figure
+                that stands alone.
+        """
         clock = Clock()
+        at = self._busy(clock, busy_s) if busy_s else clock.at
         loading = []
-        for _ in range(_STEPS if self._row.task == "train" else 2):
-            self._task.run(clock.at)
+        for _ in range(steps or (_STEPS if self._row.task == "train" else 2)):
+            self._task.run(at)
             clock.stop()
             # Between steps, as in the job, with the host's caches full of other things.
             loading.append(self._full.loader_s(1))
@@ -59,31 +73,42 @@ class HostProbe:
         found["loader"] = median(loading)
         return found
 
-    def after_waiting_s(self, wait_s: float = 0.01) -> dict[str, float]:
-        """The same where the host has waited for the device before each optimiser's step.
+    def _busy(self, clock: Clock, busy_s: float) -> Callable[[str], None]:
+        """A listener that puts a kernel of `busy_s` before backward's, and waits before optimiser.
 
-        A host that has waited may issue more slowly. For judging a run, not for predicting it.
+        Only training waits where a phase begins; in generating the wait is inside one.
         """
         if self._row.task != "train" or not self._device.startswith("cuda"):
-            return {}
+            return clock.at
         import torch
 
         wait = waiting(self._device)
-        clock = Clock()
-        # The unit of the device's sleep is a clock of about a GHz and a half or more.
-        cycles = int(wait_s * 1.7e9)
+        cycles = int(busy_s * self._cycles_per_s())
 
         def at(phase: str) -> None:
-            if phase == "optimiser":
+            if phase == "backward":
                 clock.stop()
                 torch.cuda._sleep(cycles)
+            elif phase == "optimiser":
+                clock.stop()
                 wait()
             clock.at(phase)
 
-        for _ in range(_STEPS):
-            self._task.run(at)
-            clock.stop()
-        return {phase: median(spans) for phase, spans in clock.spans.items()}
+        return at
+
+    def _cycles_per_s(self) -> float:
+        """The rate of the counter that torch's sleeping kernel counts by, measured once."""
+        import torch
+
+        if self._cycle_rate is None:
+            wait = waiting(self._device)
+            torch.cuda._sleep(1000)
+            wait()
+            began_s = time.perf_counter()
+            torch.cuda._sleep(_CALIBRATION_CYCLES)
+            wait()
+            self._cycle_rate = _CALIBRATION_CYCLES / (time.perf_counter() - began_s)
+        return self._cycle_rate
 
 
 def _products_s(row: Model, wanted: Job, device: str) -> dict[str, float]:

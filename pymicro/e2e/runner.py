@@ -9,10 +9,10 @@ from statistics import median
 from typing import Any
 
 from pymicro import results
+from pymicro.analysis.cases import of_job
 from pymicro.e2e import build, loader, memory
 from pymicro.errors import Unavailable
 from pymicro.telemetry import Sampler, Telemetry
-from pymicro.workloads import traces
 from pymicro.workloads.jobs import Job
 from pymicro.workloads.models import Model
 
@@ -47,10 +47,10 @@ def refuse(row: Model, wanted: Job, choices: Choices) -> None:
     build.need_packages()
     kind = "cuda" if choices.device.startswith("cuda") else "cpu"
     try:
-        trace = traces.find(row.key, wanted.precision, wanted.attention, kind, wanted.beams)
+        case = of_job(row, wanted, kind)
     except Unavailable:
         return  # Nobody recorded this job, so torch itself must say whether it fits.
-    memory.refuse_too_large(row, wanted, trace, _free(choices.device) or free_memory_bytes(kind))
+    memory.refuse_too_large(case, _free(choices.device) or free_memory_bytes(kind))
 
 
 def _free(device: str) -> int | None:

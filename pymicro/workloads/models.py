@@ -127,7 +127,13 @@ MODELS: Mapping[str, Model] = {
             checkpoint="openai-community/gpt2",
             longest=1024,
             source=_DEFAULT.format("GPT2Config", "gpt2"),
-            tiny={"n_embd": 32, "n_head": 2, "vocab_size": 128, "eos_token_id": 1},
+            tiny={
+                "n_embd": 32,
+                "n_head": 2,
+                "vocab_size": 128,
+                "bos_token_id": 2,
+                "eos_token_id": 1,
+            },
         ),
         Model(
             key="llama-1b",

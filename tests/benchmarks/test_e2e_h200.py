@@ -40,7 +40,7 @@ def test_a_score_is_the_error_of_a_step(tmp_path, capsys):
 def test_a_run_is_resumed_where_it_stopped(tmp_path, monkeypatch):
     made = []
 
-    def one(wanted, device, models):
+    def one(wanted, device, models, busy_s):
         made.append(e2e_h200.key(wanted))
         return {"key": made[-1]}
 

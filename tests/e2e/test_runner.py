@@ -70,30 +70,21 @@ def test_a_quick_run_is_a_part_and_says_so():
 
 
 def test_beyond_memory_is_said_before_starting_with_what_fits():
+    from pymicro.analysis.cases import of_job
+    from pymicro.analysis.memory_need import need
     from pymicro.e2e import memory
 
     row = MODELS["distilbert"]
-    trace = traces.find("distilbert", "fp32", "sdpa", "cpu")
-    small = memory.need(row, job(row, batch=1), trace)
-    assert small.weights == trace.parameters * 4
-    assert small.states == 2 * small.gradients == 2 * small.weights
-    free = memory.need(row, job(row, batch=48), trace).total
+
+    def case(batch):
+        return of_job(row, job(row, batch=batch), "cpu")
+
+    free = round(need(case(48)).total) + 1
+    memory.refuse_too_large(case(48), free)
     with pytest.raises(Unavailable, match=r"batch 64 needs about .*; a batch of 48 fits"):
-        memory.refuse_too_large(row, job(row, batch=64), trace, free)
+        memory.refuse_too_large(case(64), free)
     with pytest.raises(Unavailable, match="no batch fits"):
-        memory.refuse_too_large(row, job(row, batch=64), trace, small.weights)
-
-
-def test_the_cache_of_a_decoder_grows_with_everything_it_holds():
-    from pymicro.e2e import memory
-
-    row = MODELS["gpt2"]
-    trace = traces.find("gpt2", "fp32", "sdpa", "cpu")
-    wanted = job(row, batch=2, length=64, output=16)
-    # Twelve layers, keys and values, 768 numbers of 4 bytes for each token behind the last one.
-    last = 12 * 2 * 2 * 768 * 4 * (64 + 16 - 1)
-    prompt = 12 * 2 * 2 * 768 * 4 * 64
-    assert memory.need(row, wanted, trace).cache == last + prompt
+        memory.refuse_too_large(case(64), 1000)
 
 
 def test_how_long_it_will_take_is_said_before():
@@ -182,7 +173,7 @@ def test_the_table_and_the_document_of_a_job(tmp_path):
     assert "distilbert batch 1 length 8" in shown.output
 
 
-def test_a_host_that_waited_is_probed_phase_by_phase(monkeypatch):
+def test_a_probe_keeps_the_device_busy_for_as_long_as_the_job_will(monkeypatch):
     import torch
 
     from pymicro.e2e import probe
@@ -190,14 +181,31 @@ def test_a_host_that_waited_is_probed_phase_by_phase(monkeypatch):
     row = narrow("distilbert")
     ready = probe.HostProbe(row, job(row, batch=2, length=8), "cpu")
     assert ready.products_s == {}
-    assert ready.after_waiting_s() == {}  # A CPU's host waits for nobody.
-    waits = []
+    events = []
     monkeypatch.setattr(ready, "_device", "cuda")
-    monkeypatch.setattr(torch.cuda, "_sleep", waits.append)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda *device: None)
-    found = ready.after_waiting_s(0.01)
+    monkeypatch.setattr(ready, "_cycle_rate", 2e9)
+    monkeypatch.setattr(torch.cuda, "_sleep", events.append)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *device: events.append("waited"))
+    found = ready.seconds(busy_s=0.01)
     assert set(found) == {"loader", "input", "forward", "backward", "optimiser"}
-    assert set(waits) == {17_000_000}
+    assert events == [20_000_000, "waited"] * 8
+    events.clear()
+    ready.seconds()
+    assert events == []
+
+
+def test_how_fast_the_sleeping_kernel_counts_is_measured(monkeypatch):
+    import torch
+
+    from pymicro.e2e import probe
+
+    row = narrow("distilbert")
+    ready = probe.HostProbe(row, job(row, batch=2, length=8), "cpu")
+    times = iter([1.0, 1.01])
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: None)
+    monkeypatch.setattr(probe.time, "perf_counter", lambda: next(times))
+    assert ready._cycles_per_s() == pytest.approx(2e9)
+    assert ready._cycles_per_s() == pytest.approx(2e9)  # Once is enough.
 
 
 def test_products_at_true_shapes_cost_the_host_what_tiny_ones_do_not(monkeypatch):
@@ -208,8 +216,7 @@ def test_products_at_true_shapes_cost_the_host_what_tiny_ones_do_not(monkeypatch
     wanted = job(row, batch=2, length=64)
 
     def issue_s(product, device):
-        name, operands = product
-        return 3e-6 if all(max(shape) <= 16 for shape, *_ in operands) else 5e-6
+        return 3e-6 if all(max(shape) <= 16 for shape, *_ in product[1]) else 5e-6
 
     monkeypatch.setattr(products, "_issue_s", issue_s)
     found = products.excess_s(row, wanted, trace, "cpu")
