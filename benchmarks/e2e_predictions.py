@@ -88,8 +88,8 @@ def after(runs: Path) -> Iterator[dict[str, Any]]:
                "parts": split(case, here)}  # fmt: skip
     if shares:
         few = sum(share <= 0.10 for share in shares)
-        print(f"unexplained at most 10 % in {few} of {len(shares)}; "
-              f"busy time: median error {median(busy_errors):.1%}, worst {max(busy_errors):.1%}")  # fmt: skip
+        print(f"unexplained at most 10 % in {few} of {len(shares)}")
+        print(f"busy time: median error {median(busy_errors):.1%}, worst {max(busy_errors):.1%}")
 
 
 def main() -> None:

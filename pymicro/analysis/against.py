@@ -17,6 +17,8 @@ from pymicro.errors import UsageError
 _SHARED = ("host", "library", "gap", "floor")
 # What nothing shared explains: each simulation may be off by this, apart from the primitives.
 _MODEL = 0.05
+# A tie is no other order.
+_CLEARLY = 0.97
 # Remedies that are tried to turn an order round.
 _TRIED = [("tf32", ""), ("amp", ""), ("graphs", ""), ("compile", ""), ("host", "2x"),
           ("batch", "1"), ("batch", "64")]  # fmt: skip
@@ -110,12 +112,13 @@ def _verdict(
     slow, fast = (q, p) if middle > 1 else (p, q)
     times = middle if middle > 1 else 1 / middle
     sign = 1 if middle > 1 else -1
+    ends = (low, high) if sign > 0 else (1 / low, 1 / high)
     titles = {part.name: part.title for part in a.parts}
     name, by = max(parts, key=lambda item: sign * item[1])
     gap = abs(b.prediction.seconds.value - a.prediction.seconds.value)
     return (
         f"{slow.name} is slower than {fast.name}, {times:.2f} times "
-        f"({low if sign > 0 else 1 / high:.2f} to {high if sign > 0 else 1 / low:.2f}); most of it is {titles[name]}: "
+        f"({min(ends):.2f} to {max(ends):.2f}); most of it is {titles[name]}: "
         f"{abs(by):.3g} s of {gap:.3g} s."
     )
 
@@ -130,9 +133,9 @@ def _flips(case: Case, p: Primitives, q: Primitives, middle: float) -> Iterator[
             continue
         mine_s = mine.prediction.seconds.value
         alike = mine.prediction.case.job.batch == case.job.batch
-        if theirs.prediction is not None and mine_s < theirs.prediction.seconds.value:
+        if theirs.prediction is not None and mine_s < _CLEARLY * theirs.prediction.seconds.value:
             yield f"{mine.word} on both: {slow.name} is then the faster one"
-        elif alike and mine_s < fast_s:
+        elif alike and mine_s < _CLEARLY * fast_s:
             yield f"{mine.word} on {slow.name} alone: {mine_s:.3g} s against {fast_s:.3g} s"
 
 

@@ -85,8 +85,11 @@ def _spilt(case: Case, p: Primitives, made: Prediction, missing: float) -> Value
     link = Value(
         1 / each.value, 1 / each.high, 1 / each.low, p.link.source, p.link.kind
     )  # fmt: skip
-    values = [max(getattr(made.seconds, e), getattr(link, e)) for e in ("value", "low", "high")]
-    return Value(*values, link.source, link.kind)
+    s = made.seconds
+    return Value(
+        max(s.value, link.value), max(s.low, link.low), max(s.high, link.high), link.source,
+        link.kind,
+    )  # fmt: skip
 
 
 def most_batch(case: Case, wanted: Need, room: float) -> int:

@@ -65,7 +65,7 @@ _ATTENTION_PRODUCTS = {"forward": 2, "backward": 5}
 
 @dataclass(frozen=True)
 class Product:
-    """C[m,n] = A[m,k] · B[k,n], `batch` of them; `layout` as in `pymicro gemm`, A's letter first."""
+    """C[m,n] = A[m,k] · B[k,n], `batch` of them; `layout` as in `pymicro gemm`, A's first."""
 
     batch: int
     m: int
