@@ -5,9 +5,10 @@
     python benchmarks/e2e_h200.py score runs.jsonl predictions.jsonl
 
 `before` has, for each job of e2e_h200.py, the device's busy time and the step it would take on a
-host that costs nothing, on the assumed host, and on the one probed in a pilot of two other jobs. A host is known only from the probes around
-a run, so `after` simulates the same programs once more with those, and with nothing else of the
-run. Expected: median error of a step within 10 %, worst within 25 %; busy time within 10 %.
+host that costs nothing, on the assumed host, and on the host of a pilot of two other jobs. A host
+drifts and is known only from the probes around a run, so `after` simulates the same programs once
+more with those, and with nothing else of the run. Expected: median error of a step within 10 %,
+worst within 25 %; busy time within 10 %.
 """
 
 from __future__ import annotations
