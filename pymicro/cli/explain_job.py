@@ -40,7 +40,7 @@ def explain(model: str, device: str | None, values: dict[str, Any]) -> int:
     if values["against"]:
         other = job_words.device(values["against"], values)
         second = job_words.case(model, values, other.kind)
-        versus = against(case, primitives, other.primitives, second)
+        versus = against(case, primitives, other.primitives, second, first=told)
     if values["format_"] == "json":
         click.echo(report.render(told, outcomes, versus), nl=False)
     else:
