@@ -118,3 +118,40 @@ def test_what_was_found_of_these_jobs_comes_out():
     assert half.unit_s.value > slow.unit_s.value
     amp, plain = (predict(case("distilbert", precision=f), p) for f in ("amp_fp16", "fp32"))
     assert amp.busy_share < 0.6 < plain.busy_share
+
+
+def test_nvlink_is_needed_where_pcie_cannot_hide_the_sum():
+    from pymicro.analysis.recommend import needs_nvlink
+
+    p = card("a100_sxm4_80gb")
+    small, large = (
+        choice(case("bert-large", precision="amp_fp16", batch=b, length=384), p, gpus=4)
+        for b in (4, 64)
+    )
+    assert {s.link for s in small.several} == {"nvlink", "pcie"}
+    assert needs_nvlink(small) is True
+    assert needs_nvlink(large) is False
+    assert needs_nvlink(choice(case("t5"), p)) is None
+
+
+@pytest.mark.parametrize("model", ["distilbert", "t5"])
+def test_every_point_to_measure_is_one_of_its_benchmark(model):
+    """What `pymicro suite` asks for is what the benchmarks' own flags would make of it."""
+    from pymicro.cli import words
+    from pymicro.suite import benchmarks
+
+    for kind in ("cuda", "cpu"):
+        for point in wanted(case(model, kind), card("rtx_4090"), kind):
+            benchmark = benchmarks()[point.benchmark]
+            # As a session fills them in on a machine with one GPU.
+            defaults = {"threads": 2, "sms": 128, "pair": ("0-0",), "node": "near"}
+            defaults |= benchmark.defaults(kind, 1e14)
+            defaults |= benchmark.of_format(kind, point.dtype)
+            given = {name: (value,) for name, value in point.given.items()}
+            made = words.points(benchmark, given, kind, defaults)
+            assert len(made) == 1, (point, made)
+            assert point.given.items() <= made[0].items()
+            assert point.dtype in benchmark.dtypes
+            for axis in benchmark.axes:
+                if axis.choices and axis.name in point.given:
+                    assert point.given[axis.name] in axis.choices
