@@ -79,7 +79,9 @@ def rows(with_measured: bool = False) -> Iterator[Row]:
             try:
                 yield _row(row, key, known[key])
             except PymicroError as error:
-                print(f"{row['device']} {row['model']} {row['precision']}: {error}", file=sys.stderr)
+                print(
+                    f"{row['device']} {row['model']} {row['precision']}: {error}", file=sys.stderr
+                )
 
 
 def _row(row: dict[str, str], key: str, p: Primitives) -> Row:

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pymicro.analysis.cases import Case
-from pymicro.analysis.explain import NAMES, Explanation, explain, split
+from pymicro.analysis.explain import ENDS, NAMES, Explanation, explain
 from pymicro.analysis.primitives import GROUPS, Primitives
 from pymicro.analysis.simulate import simulate
-from pymicro.analysis.what_if import outcomes
-from pymicro.errors import UsageError
+from pymicro.analysis.what_if import applied
+from pymicro.errors import PymicroError, UsageError
 
 # What two devices share: their intervals move together, and mostly cancel.
 _SHARED = ("host", "library", "gap", "floor")
 # What nothing shared explains: each simulation may be off by this, apart from the primitives.
 _MODEL = 0.05
+# A tie is no other order.
+_CLEARLY = 0.97
 # Remedies that are tried to turn an order round.
 _TRIED = [("tf32", ""), ("amp", ""), ("graphs", ""), ("compile", ""), ("host", "2x"),
           ("batch", "1"), ("batch", "64")]  # fmt: skip
@@ -46,43 +48,49 @@ class Against:
 
 
 def against(
-    case: Case, p: Primitives, q: Primitives, other: Case | None = None, flips: bool = True
+    case: Case,
+    p: Primitives,
+    q: Primitives,
+    other: Case | None = None,
+    flips: bool = True,
+    first: Explanation | None = None,
 ) -> Against:
-    """Compare a job on two devices; `other` is the second's case where it differs.
+    """Compare a job on two devices.
+
+    Args:
+        other: the second's case where it differs. flips: whether to look for remedies that turn
+            the order round. first: the job on the first device, if it is explained already.
 
     Raises:
         UsageError: both are the same device.
     """
     if p.key == q.key and p.name == q.name:
         raise UsageError(f"--against {q.name}: that is the device itself.")
-    second = other or case
-    a, b = explain(case, p), explain(second, q)
-    ratio = _ratio(case, p, second, q)
-    first, last = split(case, p), split(second, q)
-    parts = tuple(sorted(((n, last[n] - first[n]) for n in NAMES), key=lambda x: -abs(x[1])))
+    a, b = first or explain(case, p), explain(other or case, q)
+    ratio = _ratio(a, b)
+    held, last = ({part.name: part.seconds.value for part in told.parts} for told in (a, b))
+    parts = tuple(sorted(((n, last[n] - held[n]) for n in NAMES), key=lambda x: -abs(x[1])))
     turned = tuple(_flips(case, p, q, ratio[0])) if flips else ()
     return Against(a, b, ratio, _verdict(p, q, ratio, a, b, parts), parts, turned)
 
 
-def _ratio(case: Case, p: Primitives, second: Case, q: Primitives) -> tuple[float, float, float]:
+def _ratio(a: Explanation, b: Explanation) -> tuple[float, float, float]:
     """Second's time over the first's in logarithms; what is shared moves in both at once."""
 
-    def of(left: Primitives, right: Primitives) -> float:
-        return math.log(
-            simulate(second.program, right, second.config).seconds
-            / simulate(case.program, left, case.config).seconds
-        )
+    def of(first_s: float, second_s: float) -> float:
+        return math.log(second_s / first_s)
 
-    middle = of(p, q)
+    own_s, other_s = a.prediction.seconds.value, b.prediction.seconds.value
+    middle = of(own_s, other_s)
     below = above = 2 * math.log1p(_MODEL) ** 2
     for group in GROUPS:
         moves = []
-        for end in ("low", "high"):
-            left, right = p.with_value(group, end), q.with_value(group, end)
+        for end in ENDS:
+            left_s, right_s = (sum(told.moved[group, end].values()) for told in (a, b))
             if group in _SHARED:
-                moves.append(of(left, right) - middle)
+                moves.append(of(left_s, right_s) - middle)
             else:
-                moves += [of(left, q) - middle, of(p, right) - middle]
+                moves += [of(left_s, other_s) - middle, of(own_s, right_s) - middle]
         for by in moves:
             if by < 0:
                 below += by * by
@@ -110,12 +118,13 @@ def _verdict(
     slow, fast = (q, p) if middle > 1 else (p, q)
     times = middle if middle > 1 else 1 / middle
     sign = 1 if middle > 1 else -1
+    ends = (low, high) if sign > 0 else (1 / low, 1 / high)
     titles = {part.name: part.title for part in a.parts}
     name, by = max(parts, key=lambda item: sign * item[1])
     gap = abs(b.prediction.seconds.value - a.prediction.seconds.value)
     return (
         f"{slow.name} is slower than {fast.name}, {times:.2f} times "
-        f"({low if sign > 0 else 1 / high:.2f} to {high if sign > 0 else 1 / low:.2f}); most of it is {titles[name]}: "
+        f"({min(ends):.2f} to {max(ends):.2f}); most of it is {titles[name]}: "
         f"{abs(by):.3g} s of {gap:.3g} s."
     )
 
@@ -124,16 +133,18 @@ def _flips(case: Case, p: Primitives, q: Primitives, middle: float) -> Iterator[
     """Changes to both, or to the slower one alone, after which the order is another."""
     slow, fast = (q, p) if middle > 1 else (p, q)
     fast_s = predict_s(case, fast)
-    tried = (outcomes(case, device, _TRIED) for device in (slow, fast))
-    for mine, theirs in zip(*tried, strict=True):
-        if mine.prediction is None:
+    for word, value in _TRIED:
+        try:
+            changed, theirs = applied(case, fast, word, value)
+            other, mine = applied(case, slow, word, value)
+        except PymicroError:
             continue
-        mine_s = mine.prediction.seconds.value
-        alike = mine.prediction.case.job.batch == case.job.batch
-        if theirs.prediction is not None and mine_s < theirs.prediction.seconds.value:
-            yield f"{mine.word} on both: {slow.name} is then the faster one"
-        elif alike and mine_s < fast_s:
-            yield f"{mine.word} on {slow.name} alone: {mine_s:.3g} s against {fast_s:.3g} s"
+        text = f"{word}={value}" if value else word
+        mine_s = predict_s(other, mine)
+        if mine_s < _CLEARLY * predict_s(changed, theirs):
+            yield f"{text} on both: {slow.name} is then the faster one"
+        elif other.job.batch == case.job.batch and mine_s < _CLEARLY * fast_s:
+            yield f"{text} on {slow.name} alone: {mine_s:.3g} s against {fast_s:.3g} s"
 
 
 def predict_s(case: Case, p: Primitives) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,9 @@ class Case:
     start_s: float = 0.0
     notes: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def program(self) -> Program:
-        values = dict(sizes_of(self.model, self.job))
-        return compiled(self.trace, values, self.fused)
+        return _program(self)
 
     @property
     def config(self) -> Config:
@@ -81,16 +80,40 @@ def case(name: str, device: str = "cuda", folder: Path = traces.FOLDER, **given:
     return of_job(row, job(row, **given), device, folder)
 
 
+# Cases that were made, and programs by trace, job and fusion: a comparison asks for the same ones
+# again and again.
+_programs: dict[tuple[int, Job, bool], tuple[Trace, Program]] = {}
+_MOST_PROGRAMS = 64
+
+
+def _program(case: Case) -> Program:
+    key = (id(case.trace), case.job, case.fused)
+    if key not in _programs:
+        if len(_programs) >= _MOST_PROGRAMS:
+            _programs.clear()
+        values = dict(sizes_of(case.model, case.job))
+        # The trace is kept beside its program, so that its id stays its own.
+        _programs[key] = (case.trace, compiled(case.trace, values, case.fused))
+    return _programs[key][1]
+
+
+@lru_cache(maxsize=32)
+def _trace(
+    model: str, precision: str, attention: str, device: str, beams: int, folder: Path
+) -> Trace:
+    return traces.find(model, precision, attention, device, beams, folder)
+
+
 def of_job(row: Model, wanted: Job, device: str = "cuda", folder: Path = traces.FOLDER) -> Case:
     """The case of a job that is already known."""
     notes: tuple[str, ...] = ()
     how = (row.key, wanted.precision, wanted.attention)
     try:
-        trace = traces.find(*how, device, wanted.beams, folder)
+        trace = _trace(*how, device, wanted.beams, folder)
     except Unavailable:
         if device == "cpu":
             raise
-        trace = traces.find(*how, "cpu", wanted.beams, folder)
+        trace = _trace(*how, "cpu", wanted.beams, folder)
         notes = ("operators as a CPU dispatches them; a GPU's differ a little.",)
     return Case(row, wanted, trace, notes=notes)
 

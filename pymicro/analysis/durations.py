@@ -147,7 +147,18 @@ class Clock:
         row = p.library.attention[unit]
         share = row.share * work.columns / (work.columns + row.half_at)
         share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
-        return max(work.flop / (rate * share * p.library.speed.value), work.columns * row.key_s)
+        full_s = work.flop / (rate * share * p.library.speed.value)
+        return max(full_s, work.columns * row.key_s * self._turns(work))
+
+    def _turns(self, work: Work) -> float:
+        """How often an SM goes through all keys where blocks have hardly a query: a decode step.
+
+        With full blocks the rate tells, in which this is contained.
+        """
+        queries = work.flop / max(4 * _HEAD * work.blocks * work.columns, 1)
+        if queries > _FEW_QUERIES:
+            return 1.0
+        return max(1.0, work.blocks / (self._p.sm_count * _OVERLAP))
 
     def _handled(self, work: Work, kernel: Kernel) -> float:
         """Bytes a second that the operator's kernels themselves can handle."""
@@ -176,6 +187,11 @@ _NEAR = math.log(8.0)
 def _distance(a: Product, b: Product) -> float:
     pairs = ((a.batch, b.batch), (a.m, b.m), (a.n, b.n), (a.k, b.k))
     return sum(abs(math.log(x / y)) for x, y in pairs)
+
+
+# Numbers of a head, queries of a block below which it is a decode step's, and how many blocks an SM
+# works on at once in effect.
+_HEAD, _FEW_QUERIES, _OVERLAP = 64, 8, 1.1
 
 
 # Below this many rows the gradient of an embedding takes a path without sorting.

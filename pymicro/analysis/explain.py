@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pymicro.analysis.cases import Case
-from pymicro.analysis.predict import Prediction, predict
+from pymicro.analysis.predict import Prediction, between, evidence, predict
 from pymicro.analysis.primitives import GROUPS, Primitives
-from pymicro.analysis.simulate import Simulation, simulate
+from pymicro.analysis.simulate import simulate
 from pymicro.analysis.values import Value, worst
 from pymicro.errors import UsageError
 
@@ -34,6 +34,10 @@ NAMES = tuple(name for name, _, _ in PARTS)
 # Boost clocks exceed the nominal one by up to a sixth on cards in print; beyond that a measured
 # time is not a time.
 _BELOW_FLOOR = 0.8
+
+
+ENDS = ("low", "high")
+Moved = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Explanation:
 
     prediction: Prediction
     parts: tuple[Part, ...]
+    moved: Moved
     measured_s: float | None = None
 
     @property
@@ -92,17 +97,22 @@ def explain(case: Case, p: Primitives, measured_s: float | None = None) -> Expla
     Raises:
         UsageError: the measured time is no positive number, or below what physics allows.
     """
-    prediction = predict(case, p)
     found = split(case, p)
     if measured_s is not None:
         _refuse(measured_s, found["floor"], case.label)
-    return Explanation(prediction, tuple(_parts(case, p, found)), measured_s)
+    moved = {
+        (group, end): split(case, p.with_value(group, end)) for group in GROUPS for end in ENDS
+    }
+    totals = [[sum(moved[group, end].values()) for end in ENDS] for group in GROUPS]
+    seconds = between(sum(found.values()), totals, evidence(p))
+    parts = tuple(_parts(p, found, moved))
+    return Explanation(predict(case, p, seconds), parts, moved, measured_s)
 
 
-def split(case: Case, p: Primitives, full: Simulation | None = None) -> dict[str, float]:
+def split(case: Case, p: Primitives) -> dict[str, float]:
     """Seconds by name of part; they add up to the simulated time."""
     config = case.config
-    full = full or simulate(case.program, p, config)
+    full = simulate(case.program, p, config)
     untied = simulate(case.program, p, replace(config, ties=False))
     alone = simulate(case.program, p, replace(config, ties=False, host=False))
     names = ("floor", "format", "shape", "clock", "quality")
@@ -114,15 +124,13 @@ def split(case: Case, p: Primitives, full: Simulation | None = None) -> dict[str
     return parts
 
 
-def _parts(case: Case, p: Primitives, found: Mapping[str, float]) -> list[Part]:
+def _parts(p: Primitives, found: Mapping[str, float], moved: Moved) -> list[Part]:
     below = dict.fromkeys(NAMES, 0.0)
     above = dict.fromkeys(NAMES, 0.0)
-    for group in GROUPS:
-        for end in ("low", "high"):
-            moved = split(case, p.with_value(group, end))
-            for name in NAMES:
-                by = moved[name] - found[name]
-                (below if by < 0 else above)[name] += by * by
+    for at_end in moved.values():
+        for name in NAMES:
+            by = at_end[name] - found[name]
+            (below if by < 0 else above)[name] += by * by
     made = []
     for name, title, what in PARTS:
         value = found[name]

@@ -1,4 +1,4 @@
-"""Host costs from a probe: seconds that a phase of a job needs on a host with a device at leisure."""
+"""Host costs from a probe: seconds that a phase needs on a host whose device is at leisure."""
 
 from __future__ import annotations
 

@@ -90,7 +90,9 @@ def _is_kept(operator: Operator, after: Operator | None) -> bool:
     next_name = short_name(after.name)
     if kind == "product":
         # Queries, keys and values follow one another; others go on into a sum or into dropout.
-        return next_name in (*_ACTIVATIONS, "addmm", "linear") or class_of(after.name) == "attention"
+        return (
+            next_name in (*_ACTIVATIONS, "addmm", "linear") or class_of(after.name) == "attention"
+        )
     return class_of(after.name) in _NEEDS_INPUT or next_name in _ACTIVATIONS
 
 

@@ -52,10 +52,11 @@ class Prediction:
         )  # fmt: skip
 
 
-def predict(case: Case, p: Primitives) -> Prediction:
-    """Simulate a case on a device."""
+def predict(case: Case, p: Primitives, seconds: Value | None = None) -> Prediction:
+    """Simulate a case on a device; `seconds` is its time with interval where that is known."""
     found = simulate(case.program, p, case.config)
-    seconds = interval(lambda q: simulate(case.program, q, case.config).seconds, p)
+    if seconds is None:
+        seconds = interval(lambda q: simulate(case.program, q, case.config).seconds, p)
     count, unit = case.units
     steady = seconds.times((found.seconds - found.config.start_s) / max(found.seconds, 1e-12))
     return Prediction(
@@ -70,15 +71,20 @@ def interval(
 
     One group after the other goes to its ends; their effects are taken as independent.
     """
-    middle = of(p)
+    ends = {g: [of(p.with_value(g, end)) for end in ("low", "high")] for g in groups}
+    return between(of(p), ends.values(), evidence(p))
+
+
+def between(middle: float, ends: Iterable[Iterable[float]], kind: Kind) -> Value:
+    """A figure with the interval that follows from what it is at both ends of each group."""
     below = above = (middle * _MODEL) ** 2
-    for group in groups:
-        ends = [of(p.with_value(group, end)) - middle for end in ("low", "high")]
-        below += min(*ends, 0.0) ** 2
-        above += max(*ends, 0.0) ** 2
+    for group in ends:
+        moves = [end - middle for end in group]
+        below += min(*moves, 0.0) ** 2
+        above += max(*moves, 0.0) ** 2
     low = max(middle - math.sqrt(below), 0.0) if middle >= 0 else middle - math.sqrt(below)
     high = middle + math.sqrt(above)
-    return Value(middle, min(low, middle), max(high, middle), "simulated", evidence(p))
+    return Value(middle, min(low, middle), max(high, middle), "simulated", kind)
 
 
 def evidence(p: Primitives) -> Kind:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from pymicro.analysis.values import Value
 from pymicro.analysis.work import Product
@@ -156,8 +157,8 @@ class Primitives:
         short = {"float16": "fp16", "bfloat16": "bf16"}.get(dtype, "fp32")
         if short == "fp32" and tf32 and self.peaks.get("tf32"):
             return "tf32"
-        # A format without a path of its own is computed in the plainest one.
-        return short if self.peaks.get(short) else "fp32"
+        # A format whose own path is missing or slow is multiplied in FP32, as libraries do.
+        return short if self.peaks.get(short, 0.0) >= self.peaks["fp32"] else "fp32"
 
     def best_path(self) -> str:
         """The 16 or 32-bit format with the highest peak: what a perfect port would use."""
@@ -168,18 +169,23 @@ class Primitives:
 
         A group that others rest on moves as a whole: all rates, all host costs.
         """
-        return replace(self, **{name: _at(getattr(self, name), end)})
+        changed: dict[str, Any] = {name: _at(getattr(self, name), end)}
+        return replace(self, **changed)
 
     def scaled(self, name: str, factor: float) -> Primitives:
         """One group multiplied: what a perturbation does."""
         found = getattr(self, name)
+        made: Any
         if isinstance(found, Value):
-            return replace(self, **{name: found.times(factor)})
-        if isinstance(found, HostCosts):
-            return replace(self, host=found.faster(1 / factor))
-        if isinstance(found, Library):
-            return replace(self, library=replace(found, speed=found.speed.times(factor)))
-        return replace(self, **{name: {k: v.times(factor) for k, v in found.items()}})
+            made = found.times(factor)
+        elif isinstance(found, HostCosts):
+            made = found.faster(1 / factor)
+        elif isinstance(found, Library):
+            made = replace(found, speed=found.speed.times(factor))
+        else:
+            made = {k: v.times(factor) for k, v in found.items()}
+        changed: dict[str, Any] = {name: made}
+        return replace(self, **changed)
 
     def values(self) -> dict[str, Value]:
         """Every value by name, for tables of sources."""
@@ -198,7 +204,7 @@ class Primitives:
 GROUPS = ("rates", "dram", "l2", "floor", "gap", "link", "host", "products", "library")
 
 
-def _at(held: object, end: str) -> object:
+def _at(held: Any, end: str) -> Any:
     if isinstance(held, Value):
         return held.only(getattr(held, end))
     if isinstance(held, HostCosts):

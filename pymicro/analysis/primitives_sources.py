@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 from pymicro.analysis import primitives_print as printed
 from pymicro.analysis import primitives_stored as stored
@@ -41,7 +42,7 @@ def primitives(
     return Primitives(
         name=spec.name,
         key=spec.key,
-        sm_count=getattr(spec, "sm_count", None) or getattr(spec, "physical_cores", 1),
+        sm_count=spec.sm_count or 1,
         sm_clock_hz=getattr(spec, "boost_clock_hz", None),
         l2_bytes=spec.last_level_cache_bytes or 0,
         memory_bytes=spec.memory_bytes,
@@ -95,7 +96,7 @@ def _of_cpu(spec: CpuSpec, known: stored.Stored) -> Primitives:
 
 def _over(first: stored.Stored, second: stored.Stored) -> stored.Stored:
     """What the first knows, else the second; tables are joined."""
-    joined = {}
+    joined: dict[str, Any] = {}
     for f in fields(stored.Stored):
         a, b = getattr(first, f.name), getattr(second, f.name)
         joined[f.name] = {**b, **a} if isinstance(a, dict) else (a or b)

@@ -34,11 +34,17 @@ def batched(spec: Spec) -> dict[str, Value]:
 
 
 @functools.cache
-def default_host(name: str = "default") -> HostCosts:
-    """A host of hosts.toml."""
+def hosts() -> dict[str, Any]:
+    """All rows of hosts.toml."""
     import tomllib
 
-    row = tomllib.loads((DATA / "hosts.toml").read_text(encoding="utf-8"))[name]
+    return tomllib.loads((DATA / "hosts.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def default_host(name: str = "default") -> HostCosts:
+    """A host of hosts.toml."""
+    row = hosts()[name]
 
     def of(figures: Sequence[float]) -> Value:
         value, low, high = (f * 1e-6 for f in figures)

@@ -6,8 +6,11 @@ shapes alone is worked out once, and operators that ask for the same share one `
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 from pymicro.analysis.work import Work, work_of
 from pymicro.workloads.trace import Operator, Phase, Trace, pasts_of, runs_of
@@ -36,6 +39,25 @@ class Stretch:
     phase: str
     times: float
     steps: tuple[Step, ...]
+
+    @cached_property
+    def counts(self) -> Counter[int]:
+        """Calls of each work in one run."""
+        return Counter(step.work for step in self.steps)
+
+    @cached_property
+    def columns(self) -> tuple[Any, Any, Any]:
+        """Work, views and tensors of every step as arrays."""
+        import numpy as np
+
+        rows = [(step.work, step.views, step.tensors) for step in self.steps]
+        table = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
+        return table[:, 0], table[:, 1].astype(float), table[:, 2].astype(float)
+
+    @cached_property
+    def ties(self) -> tuple[int, ...]:
+        """Places after which the host waits for the device."""
+        return tuple(n + 1 for n, step in enumerate(self.steps) if step.synchronises)
 
 
 @dataclass(frozen=True)
@@ -67,11 +89,23 @@ def compiled(trace: Trace, values: Mapping[str, int], fused: bool = False) -> Pr
     stretches = []
     for phase in trace.phases:
         for at, times in _at(phase, values):
-            calls = [(o, work_of(o, at)) for o in phase.operators]
+            calls = list(_worked_out(phase.operators, at))
             calls = list(_fused(calls)) if fused else calls
             steps = tuple(_steps(calls, table))
             stretches.append(Stretch(phase.name, times, steps))
     return Program(trace, dict(values), tuple(table), tuple(stretches))
+
+
+def _worked_out(
+    operators: Sequence[Operator], at: Mapping[str, int]
+) -> Iterator[tuple[Operator, Work]]:
+    """Layers repeat: what was worked out for one operator holds for all that are like it."""
+    known: dict[Any, Work] = {}
+    for o in operators:
+        key = (o.name, o.reads, o.writes, o.transposed, o.tensors, repr(o.details))
+        if key not in known:
+            known[key] = work_of(o, at)
+        yield o, known[key]
 
 
 def _at(phase: Phase, values: Mapping[str, int]) -> Iterator[tuple[Mapping[str, int], float]]:

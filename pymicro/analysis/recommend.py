@@ -44,6 +44,7 @@ class Choice:
         fits: whether it does in its memory. spilt_bytes: what has to lie in the host's.
         seconds: with what spilling costs. cost: in the unit of the price, None without one.
         most_batch: largest batch that fits, 0 if none does.
+        several: on several cards, over each link that the card has.
     """
 
     prediction: Prediction
@@ -53,7 +54,7 @@ class Choice:
     seconds: Value
     most_batch: int
     cost: Value | None
-    several: Several | None
+    several: tuple[Several, ...]
 
 
 def choice(
@@ -65,7 +66,8 @@ def choice(
     missing = max(0.0, wanted.total - room) if p.memory_bytes else 0.0
     seconds = _spilt(case, p, made, missing)
     cost = seconds.times(price_an_hour / 3600) if price_an_hour is not None else None
-    many = several(case, p, made, gpus, link) if gpus > 1 else None
+    kinds = [link] if link else sorted(p.allreduce)
+    many = tuple(several(case, p, made, gpus, kind) for kind in kinds) if gpus > 1 else ()
     return Choice(
         made, wanted, missing == 0, missing, seconds, most_batch(case, wanted, room), cost, many
     )
@@ -85,8 +87,11 @@ def _spilt(case: Case, p: Primitives, made: Prediction, missing: float) -> Value
     link = Value(
         1 / each.value, 1 / each.high, 1 / each.low, p.link.source, p.link.kind
     )  # fmt: skip
-    values = [max(getattr(made.seconds, e), getattr(link, e)) for e in ("value", "low", "high")]
-    return Value(*values, link.source, link.kind)
+    s = made.seconds
+    return Value(
+        max(s.value, link.value), max(s.low, link.low), max(s.high, link.high), link.source,
+        link.kind,
+    )  # fmt: skip
 
 
 def most_batch(case: Case, wanted: Need, room: float) -> int:
@@ -118,6 +123,16 @@ def several(case: Case, p: Primitives, made: Prediction, gpus: int, link: str = 
     high = (made.seconds.high / steps + max(sent.high - backward_s, exposed_s)) * steps / gpus
     seconds = Value(total, low, max(high, total), bus.source, bus.kind)
     return Several(gpus, kind, seconds, sent, exposed_s, one_s / total / gpus)
+
+
+# Less of several cards than this over PCI Express, and NVLink is needed.
+_ENOUGH = 0.8
+
+
+def needs_nvlink(made: Choice) -> bool | None:
+    """Whether training on several cards needs NVLink; None where nothing tells."""
+    pcie = next((s for s in made.several if s.link == "pcie"), None)
+    return pcie.efficiency < _ENOUGH if pcie else None
 
 
 def why_no_link(p: Primitives, link: str) -> str | None:

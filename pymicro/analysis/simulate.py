@@ -7,8 +7,10 @@ its time is steady, and multiplied.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pymicro.analysis.durations import Clock, Duration
 from pymicro.analysis.primitives import HostCosts, Primitives
@@ -136,12 +138,22 @@ def simulate(
 
 class _Runner:
     def __init__(self, program: Program, p: Primitives, config: Config) -> None:
+        import numpy as np
+
         self._p, self._config = p, config
         clock = Clock(p, config.tf32)
         self._works = program.works
-        self._durations = [clock.of(work) for work in program.works]
-        self._seconds = [d.seconds for d in self._durations]
-        self._gap_s = p.graph_gap.value if config.graphs else p.gap.value
+        self._durations = durations = [clock.of(work) for work in program.works]
+        gap_s = p.graph_gap.value if config.graphs else p.gap.value
+        does = [
+            bool(d.seconds) and (config.ties or not w.host_bytes)
+            for d, w in zip(durations, program.works, strict=True)
+        ]
+        self._runs = np.array(does, dtype=bool)
+        self._kernels = np.array([d.kernels for d in durations])
+        self._seconds = np.where(self._runs, [d.seconds for d in durations], 0.0)
+        self._gaps = gap_s * np.maximum(self._kernels, 1.0)
+        self._accounts: dict[int, tuple[Totals, Any, Any]] = {}
         self._host = p.host if config.host else None
         self.events: list[Event] | None = None
 
@@ -156,55 +168,82 @@ class _Runner:
         return total
 
     def _once(self, stretch: Stretch, q: _Queues, is_last: bool) -> Totals:
-        """Issue and execute every call in order."""
-        began_s, counts = q.now_s, [0] * len(self._works)
-        host, gap_s, seconds, ties = self._host, self._gap_s, self._seconds, self._config.ties
-        costs = _issue_costs(stretch, host, self._durations, self._config.graphs)
+        """Issue and execute every call in order, from one synchronisation to the next.
+
+        Call i ends on the device at D(i) = max(H(i) + reach, D(i-1) + gap(i)) + s(i), where H(i)
+        is when the host has issued it. With C the running sum of gap + s, D - C only ever rises
+        to a larger H + reach + s - C: a running maximum, so no call is looked at alone.
+        """
+        import numpy as np
+
+        began_s, host = q.now_s, self._host
+        totals, runs, gaps = self._account(stretch)
+        work = stretch.columns[0]
+        costs = _issue_costs(stretch, host, self._kernels, self._config.graphs)
         reach_s = self._p.reach_s.value if host else 0.0
         wait_s = host.wait_s.value if host else 0.0
         host_s, device_s = q.host_s, q.device_s
-        if host and (ties or stretch.phase != "input"):
+        if host and (self._config.ties or stretch.phase != "input"):
             host_s += host.run(stretch.phase)
-        asked_from_s = host_s
-        gaps_s = starved_s = waited_s = 0.0
-        events = self.events if is_last else None
-        for step, issue_s in zip(stretch.steps, costs, strict=True):
-            issued_s = host_s
-            host_s += issue_s
-            took_s = seconds[step.work]
-            if took_s and (ties or not self._works[step.work].host_bytes):
-                counts[step.work] += 1
-                ready_s = device_s + gap_s * max(self._durations[step.work].kernels, 1.0)
-                start_s = host_s + reach_s if host_s + reach_s > ready_s else ready_s
-                gaps_s += ready_s - device_s
-                starved_s += start_s - ready_s
-                device_s = start_s + took_s
-                if events is not None:
-                    events.append(self._event(step, stretch, issued_s, issue_s, start_s))
-            if step.synchronises and ties:
+        asked_from_s, waited_s = host_s, 0.0
+        keep = self.events is not None and is_last
+        ties = stretch.ties if self._config.ties else ()
+        for start, stop in itertools.pairwise((0, *ties, len(work))):
+            part = slice(start, stop)
+            issued_s = host_s + np.cumsum(costs[part])
+            seconds, gap_s, does = self._seconds[work[part]], gaps[part], runs[part]
+            rising = np.cumsum(gap_s + seconds)
+            asked = np.where(does, issued_s + reach_s + seconds, -np.inf) - rising
+            ends = rising + np.maximum.accumulate(np.maximum(asked, device_s))
+            if keep:
+                self._keep(stretch, part, issued_s, costs[part], ends - seconds, does)
+            if len(ends):
+                host_s, device_s = float(issued_s[-1]), float(ends[-1])
+            if stop in ties:
                 ended_s = max(host_s, device_s)
                 waited_s += ended_s - host_s
                 host_s = ended_s + wait_s
-        q.host_s, q.device_s = host_s, device_s
-        totals = self._counted(counts)
-        totals.wall_s = q.now_s - began_s
+        totals.wall_s = max(host_s, device_s) - began_s
         totals.host_s = host_s - asked_from_s - waited_s
-        totals.gap_s, totals.starved_s = gaps_s, starved_s
+        totals.starved_s = device_s - q.device_s - totals.busy_s - totals.gap_s - totals.copying_s
+        q.host_s, q.device_s = host_s, device_s
         return totals
 
-    def _event(
-        self, step: Step, stretch: Stretch, issued_s: float, issue_s: float, start_s: float
-    ) -> Event:
-        duration, work = self._durations[step.work], self._works[step.work]
-        return Event(step, stretch.phase, work.kind, issued_s, issue_s, start_s, duration)
+    def _keep(
+        self, stretch: Stretch, part: slice, issued_s: Any, costs: Any, starts: Any, does: Any
+    ) -> None:
+        """Append the events of a part of a stretch."""
+        assert self.events is not None
+        steps = stretch.steps[part]
+        for step, end_s, cost_s, start_s, runs in zip(
+            steps, issued_s, costs, starts, does, strict=True
+        ):
+            if runs:
+                duration, kind = self._durations[step.work], self._works[step.work].kind
+                times = (float(end_s - cost_s), float(cost_s), float(start_s))
+                self.events.append(Event(step, stretch.phase, kind, *times, duration))
 
-    def _counted(self, counts: list[int]) -> Totals:
+    def _account(self, stretch: Stretch) -> tuple[Totals, Any, Any]:
+        """What one run of a stretch adds up to but for waiting; which steps the device executes,
+        and the gap before each."""
+        if id(stretch) not in self._accounts:
+            runs = self._runs[stretch.columns[0]]
+            gaps = _gaps_of(runs, self._gaps[stretch.columns[0]])
+            self._accounts[id(stretch)] = (self._counted(stretch.counts), runs, gaps)
+        totals, runs, gaps = self._accounts[id(stretch)]
+        fresh = Totals()
+        fresh.add(totals)
+        return fresh, runs, gaps
+
+    def _counted(self, counts: Mapping[int, int]) -> Totals:
         """What so many calls of each work add up to."""
         t = Totals()
-        for count, work, d in zip(counts, self._works, self._durations, strict=True):
-            if not count:
+        for place, count in counts.items():
+            if not self._runs[place]:
                 continue
+            work, d = self._works[place], self._durations[place]
             seconds = count * d.seconds
+            t.gap_s += count * float(self._gaps[place])
             if work.host_bytes:
                 t.copying_s += seconds
                 continue
@@ -216,20 +255,22 @@ class _Runner:
         return t
 
 
-def _issue_costs(
-    stretch: Stretch, host: HostCosts | None, durations: list[Duration], graphs: bool
-) -> list[float]:
+def _gaps_of(runs: Any, gaps: Any) -> Any:
+    """Gaps of the steps that the device executes, 0 for the others."""
+    import numpy as np
+
+    return np.where(runs, gaps, 0.0)
+
+
+def _issue_costs(stretch: Stretch, host: HostCosts | None, kernels: Any, graphs: bool) -> Any:
     """Seconds of the host for each call; a graph is asked for once."""
+    import numpy as np
+
+    work, views, tensors = stretch.columns
     if host is None:
-        return [0.0] * len(stretch.steps)
+        return np.zeros(len(work))
     ask_s = host.operator(stretch.phase).value
     if graphs:
-        return [ask_s if number == 0 else 0.0 for number in range(len(stretch.steps))]
-    view_s, launch_s, tensor_s = (v.value for v in (host.view_s, host.launch_s, host.tensor_s))
-    return [
-        ask_s
-        + step.views * view_s
-        + max(durations[step.work].kernels - 1.0, 0.0) * launch_s
-        + step.tensors * tensor_s
-        for step in stretch.steps
-    ]
+        return np.where(np.arange(len(work)) == 0, ask_s, 0.0)
+    further = np.maximum(kernels[work] - 1.0, 0.0) * host.launch_s.value
+    return ask_s + views * host.view_s.value + further + tensors * host.tensor_s.value

@@ -110,10 +110,7 @@ def _job(
     slow_s, fast_s = predict_s(wanted, slow), predict_s(wanted, fast)
     # What has to be explained: the published difference, scaled to the simulated job, or how far
     # the fast card's time is from the promise.
-    if "slow_s" in row:
-        target_s = fast_s * row["slow_s"] / row["fast_s"]
-    else:
-        target_s = fast_s
+    target_s = fast_s * (row["slow_s"] / row["fast_s"] if "slow_s" in row else 1.0)
     gap_s = target_s - slow_s
     tested = [_cause(c, wanted, slow, fast, find, slow_s, fast_s, gap_s) for c in row["cause"]]
     adding = [t.adds_s for t in tested]
@@ -166,18 +163,19 @@ def _adds_s(
 
 def _with(p: Primitives, row: Mapping[str, Any], factor: float) -> Primitives:
     """The primitives with one group, or one path of it, changed by a factor."""
-    group, path = row["group"], row.get("path")
+    group, path = row["group"], str(row.get("path", ""))
     if group == "batched_share":
         share = Value(factor, factor, factor, row["source"], "published")
         return replace(p, batched_share={path: share})
     if group == "host":
         held: HostCosts = p.host
         return replace(p, host=held.faster(1 / factor))
-    if path is None:
+    if not path:
         return p.scaled(group, factor)
     values = dict(getattr(p, group))
     values[path] = values[path].times(factor)
-    return replace(p, **{group: values})
+    changed: dict[str, Any] = {group: values}
+    return replace(p, **changed)
 
 
 def _of_change(before: float, after: float) -> str:

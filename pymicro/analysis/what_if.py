@@ -128,13 +128,22 @@ def parse(text: str) -> list[tuple[str, str]]:
     return found
 
 
+def applied(case: Case, p: Primitives, word: str, value: str) -> tuple[Case, Primitives]:
+    """A case and a device with one change.
+
+    Raises:
+        Unavailable: there is no trace of it, or the device cannot do it.
+    """
+    return REMEDIES[word].apply(case, p, value)
+
+
 def outcomes(case: Case, p: Primitives, words: list[tuple[str, str]]) -> Iterator[Outcome]:
     """Each change on its own; one that has no trace says so and does not stop the others."""
     for word, value in words:
         text = f"{word}={value}" if value else word
         what = REMEDIES[word].what
         try:
-            other, primitives = REMEDIES[word].apply(case, p, value)
+            other, primitives = applied(case, p, word, value)
             yield Outcome(text, what, predict(other, primitives))
         except UsageError:
             raise

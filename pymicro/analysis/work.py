@@ -65,7 +65,7 @@ _ATTENTION_PRODUCTS = {"forward": 2, "backward": 5}
 
 @dataclass(frozen=True)
 class Product:
-    """C[m,n] = A[m,k] · B[k,n], `batch` of them; `layout` as in `pymicro gemm`, A's letter first."""
+    """C[m,n] = A[m,k] · B[k,n], `batch` of them; `layout` as in `pymicro gemm`, A's first."""
 
     batch: int
     m: int
@@ -84,6 +84,7 @@ class Work:
         widest: size of its largest tensor in bytes, the stream that memory sees.
         product: sizes, if it is one product of matrices.
         columns: last dimension of its largest operand; of attention, the length of its keys.
+        blocks: of fused attention: heads of the batch times tiles of 64 queries.
         gathered: indices that a gather or its gradient goes through.
         tensors: tensors of a list, 0 if there is no list.
         has_dropout, has_mask: of fused attention.
@@ -98,6 +99,7 @@ class Work:
     widest: int = 0
     product: Product | None = None
     columns: int = 1
+    blocks: int = 0
     gathered: int = 0
     tensors: int = 0
     has_dropout: bool = False
@@ -144,6 +146,7 @@ def work_of(operator: Operator, values: Values) -> Work:
         widest=max(sizes, default=0),
         product=product,
         columns=columns,
+        blocks=_blocks(operator, values) if kind == "attention" else 0,
         gathered=elements(indices[-1].shape, values) if indices else 0,
         tensors=operator.tensors,
         has_dropout=bool(operator.details.get("dropout_p")),
@@ -204,6 +207,15 @@ def _keys(operator: Operator, values: Values) -> int:
     place = 2 if "backward" in operator.name else 1
     wide = [t for t in operator.reads if len(t.shape) == 4]
     return evaluate(wide[place].shape[2], values) if len(wide) > place else 1
+
+
+def _blocks(operator: Operator, values: Values) -> int:
+    """Blocks that fused attention works in, each going through all keys of 64 queries."""
+    query = _queries(operator)
+    if query is None:
+        return 0
+    batch, heads, length = (evaluate(s, values) for s in query.shape[:3])
+    return batch * heads * -(-length // 64)
 
 
 def _has_mask(operator: Operator) -> bool:

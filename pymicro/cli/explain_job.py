@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -23,15 +24,23 @@ def explain(model: str, device: str | None, values: dict[str, Any]) -> int:
     if values["plot"]:
         plots.check(values["plot"])
     words = what_if.parse(values["what_if"]) if values["what_if"] else []
+    run = _stored(values)
+    if run is not None:
+        values = _with_job_of(run, model, values)
+        device = device or run.device.get("key") or run.device.get("kind")
     known = job_words.device(device, values)
-    case = job_words.case(model, values, known.kind)
-    told = analysis.explain(case, known.primitives, _measured_s(values, case))
-    outcomes = list(what_if.outcomes(case, known.primitives, words))
+    case, primitives = job_words.case(model, values, known.kind), known.primitives
+    measured_s = seconds(values["measured"]) if values["measured"] else None
+    if run is not None:
+        measured_s = float(run.details["job_s"])
+        primitives = _on_its_host(run, case, primitives)
+    told = analysis.explain(case, primitives, measured_s)
+    outcomes = list(what_if.outcomes(case, primitives, words))
     versus = None
     if values["against"]:
         other = job_words.device(values["against"], values)
         second = job_words.case(model, values, other.kind)
-        versus = against(case, known.primitives, other.primitives, second)
+        versus = against(case, primitives, other.primitives, second, first=told)
     if values["format_"] == "json":
         click.echo(report.render(told, outcomes, versus), nl=False)
     else:
@@ -51,22 +60,6 @@ def study(name: str, values: dict[str, Any]) -> int:
     return 0
 
 
-def _measured_s(values: dict[str, Any], case: Any) -> float | None:
-    """Seconds of the whole job: typed in, or of a stored run of `pymicro e2e`.
-
-    Raises:
-        UsageError: both were given, or it is no time.
-    """
-    from pymicro.errors import UsageError
-
-    typed, result = values["measured"], values["result"]
-    if typed and result:
-        raise UsageError("--measured and --result are two measurements; give one.")
-    if result:
-        return _stored_s(result, case, values["store"])
-    return seconds(typed) if typed else None
-
-
 def seconds(text: str) -> float:
     """Seconds in `38.2s`, `31 ms`, `2min`; below zero is left for the explanation to refuse.
 
@@ -81,30 +74,58 @@ def seconds(text: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-def _stored_s(word: str, case: Any, store: str | None) -> float:
-    """Seconds of this job in the store's run that begins with `word`, scaled to all records.
+def _stored(values: dict[str, Any]) -> Any:
+    """The run of `pymicro e2e` that --result names, None without the flag.
 
     Raises:
-        UsageError: no such run, or it is of another job.
+        UsageError: no such run, or a measured time was given beside it.
     """
     from pymicro.errors import UsageError
     from pymicro.results import Store
 
+    word = values["result"]
+    if not word:
+        return None
+    if values["measured"]:
+        raise UsageError("--measured and --result are two measurements; give one.")
     found = [
         r
-        for r in Store(store).read().results
+        for r in Store(values["store"]).read().results
         if r.benchmark == "e2e" and r.outcome == "ok" and r.run_id.startswith(word)
     ]
     if not found:
         raise UsageError(f"--result {word}: the store has no run of a job that begins so.")
-    result = found[-1]
-    told = {k: result.params.get(k) for k in ("model", "batch", "length")}
-    ours = {"model": case.model.key, "batch": case.job.batch, "length": case.job.length}
+    return found[-1]
+
+
+def _with_job_of(run: Any, model: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The flags with the job of a stored run in place of what was left out.
+
+    Raises:
+        UsageError: the run is of another model, or a flag contradicts it.
+    """
+    from pymicro.errors import UsageError
+    from pymicro.workloads.models import model as row
+
+    if run.params["model"] != row(model).key:
+        raise UsageError(f"--result {values['result']} is of {run.params['model']}, not {model}.")
+    told = {k: run.params[k] for k in ("batch", "length", "output", "beams", "records", "epochs")}
+    told |= {"precision": run.dtype, "attn": run.variant.split("-")[0]}
     for name, value in told.items():
-        if value is not None and value != ours[name]:
-            raise UsageError(f"--result {word} is of {name} {value}, not {ours[name]}.")
-    steps = result.samples_s
-    return sum(steps) / len(steps) * case.config.batches
+        if values[name] not in (None, value):
+            raise UsageError(f"--{name} {values[name]}: that run has {value}; leave it out.")
+    return values | told
+
+
+def _on_its_host(run: Any, case: Any, primitives: Any) -> Any:
+    """The device with the host as it was probed around the run, where it was."""
+    from pymicro.analysis.host_probe import host_costs
+
+    probes = run.details.get("host_probe_s") or {}
+    known = [probe for when in ("before", "after") if (probe := probes.get(when))]
+    if not known:
+        return primitives
+    return replace(primitives, host=host_costs(known, case.program))
 
 
 def refuse(model: str | None, trace: str | None, case: str | None) -> None:

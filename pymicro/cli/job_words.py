@@ -19,7 +19,9 @@ _JOB = (
     click.option("--attn", metavar="WORD", help="attention path: sdpa or eager"),
 )
 _DEVICE = (
-    click.option("--host", metavar="Nx", help="a host N times as fast as the one assumed"),
+    click.option(
+        "--host", metavar="NAME|Nx", help="a row of hosts.toml, or N times as fast as the assumed"
+    ),
     click.option("--store", metavar="FILE", help="stored results to use (default: yours)"),
     click.option("--published", is_flag=True, help="published figures only, nothing measured"),
     click.option("--spec", metavar="FILE", help="add or override cards from this TOML file"),
@@ -68,6 +70,7 @@ def device(word: str | None, values: dict[str, Any]) -> Known:
         UsageError: no such card. Unavailable: too little is known of it.
     """
     from pymicro.analysis.primitives_sources import primitives
+    from pymicro.analysis.primitives_tables import default_host, hosts
     from pymicro.analysis.what_if import factor
     from pymicro.cli.subjects import of_spec
     from pymicro.devices.catalogue import catalogue
@@ -78,8 +81,11 @@ def device(word: str | None, values: dict[str, Any]) -> Known:
     if not values["published"]:
         results = of_spec(spec, Store(values["store"]).read().results).results
     found = primitives(spec, results, measured=not values["published"])
-    if values["host"]:
-        found = replace(found, host=found.host.faster(factor(values["host"])))
+    host = values["host"]
+    if host in hosts():
+        found = replace(found, host=default_host(host))
+    elif host:
+        found = replace(found, host=found.host.faster(factor(host)))
     return Known(found, kind, note)
 
 

@@ -64,10 +64,9 @@ def what_if_rows(told: Explanation, outcomes: list[Outcome]) -> list[tuple[str, 
             continue
         # Another batch makes steps that are not alike: whole jobs are compared.
         whole = told.prediction.seconds.value / made.seconds.value
-        del_s = (
-            before / made.unit_s.value if made.case.units == told.prediction.case.units else whole
-        )
-        found.append((outcome.word, seconds(made.seconds), f"{del_s:.2f} x", made.bound))
+        alike = made.case.units == told.prediction.case.units
+        times = before / made.unit_s.value if alike else whole
+        found.append((outcome.word, seconds(made.seconds), f"{times:.2f} x", made.bound))
     return found
 
 
@@ -77,11 +76,15 @@ def _show_against(out: Terminal, versus: Against) -> None:
     out.say(versus.verdict)
     titles = {p.name: p.title for p in versus.first.parts}
     table = [
-        (titles[name], _time(_part(versus.first, name)), _time(_part(versus.second, name)),
-         f"{'+' if by >= 0 else ''}{_time(by)}")
+        (
+            titles[name],
+            _time(_part(versus.first, name)),
+            _time(_part(versus.second, name)),
+            f"{'+' if by >= 0 else ''}{_time(by)}",
+        )
         for name, by in versus.parts
         if abs(by) > 1e-3 * first.seconds.value
-    ]  # fmt: skip
+    ]
     names = (first.primitives.name, second.primitives.name)
     out.table(("part", *names, "difference"), table, numbers=(1, 2, 3))
     for said in versus.flips or ("none of the remedies tried turns the order round.",):
@@ -100,13 +103,19 @@ def show_study(found: Study) -> None:
         out.say(f"published: {said}")
     out.say(f"trust: {found.trust}")
     for job in found.jobs:
-        out.say(f"\n{job.name}: {found.slow} {_time(job.slow_s)}, {found.fast} {_time(job.fast_s)}, "
-                f"no cause assumed; to explain: {_time(job.gap_s)}")  # fmt: skip
+        out.say(
+            f"\n{job.name}: {found.slow} {_time(job.slow_s)}, {found.fast} {_time(job.fast_s)}, "
+            f"no cause assumed; to explain: {_time(job.gap_s)}"
+        )
         table = [
-            (c.name, seconds(c.adds_s), f"{c.ratio.value:.2f} ({c.ratio.low:.2f} to "
-             f"{c.ratio.high:.2f})", c.verdict)
+            (
+                c.name,
+                seconds(c.adds_s),
+                f"{c.ratio.value:.2f} ({c.ratio.low:.2f} to {c.ratio.high:.2f})",
+                c.verdict,
+            )
             for c in job.causes
-        ]  # fmt: skip
+        ]
         out.table(("cause", "adds", "slow / fast", "verdict"), table, numbers=())
     for said in found.verdict:
         out.say(said)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pymicro.analysis.memory_need import Need
 from pymicro.analysis.predict import Prediction
-from pymicro.analysis.recommend import Choice
+from pymicro.analysis.recommend import Choice, Several, needs_nvlink
 from pymicro.analysis.values import Value
 from pymicro.report.terminal import Terminal
 from pymicro.units import binary_bytes, percent, si
@@ -48,8 +48,9 @@ def show_prediction(made: Prediction, chosen: Choice, note: str = "") -> None:
         )
     if not chosen.fits:
         rows.append(("spilling", f"with the rest in the host's memory: {seconds(chosen.seconds)}"))
-    if chosen.several is not None:
-        rows.append((f"on {chosen.several.gpus} cards", _several(chosen)))
+    rows += [(f"on {many.gpus} cards", _several(many)) for many in chosen.several]
+    if needs_nvlink(chosen) is not None:
+        rows.append(("NVLink", "needed" if needs_nvlink(chosen) else "not needed"))
     out.table(None, rows, numbers=())
     show_sources(made)
 
@@ -86,9 +87,7 @@ def _memory(chosen: Choice) -> str:
     return f"{whole} of {binary_bytes(held)}: {word} ({parts}){most}"
 
 
-def _several(chosen: Choice) -> str:
-    many = chosen.several
-    assert many is not None
+def _several(many: Several) -> str:
     text = f"{seconds(many.seconds)} over {many.link}"
     if many.allreduce_s.value:
         text += (
@@ -96,6 +95,13 @@ def _several(chosen: Choice) -> str:
             f"not hidden; {percent(many.efficiency)} of {many.gpus} times one card"
         )
     return text
+
+
+def _links(chosen: Choice) -> str:
+    """What is left of several cards over each link, and whether NVLink is needed."""
+    kept = [f"{m.link} {percent(m.efficiency)}, {_time(m.seconds.value)}" for m in chosen.several]
+    need = {True: ": NVLink needed", False: ": NVLink not needed", None: ""}[needs_nvlink(chosen)]
+    return "; ".join(kept) + need
 
 
 def choice_rows(choices: Sequence[Choice], has_prices: bool) -> tuple[list[str], list[list[str]]]:
@@ -117,7 +123,7 @@ def choice_rows(choices: Sequence[Choice], has_prices: bool) -> tuple[list[str],
         if has_prices:
             row.append(f"{c.cost.value:.3g}" if c.cost else "")
         if "several cards" in titles:
-            row.append(_several(c) if c.several else "")
+            row.append(_links(c))
         rows.append(row)
     return titles, rows
 

@@ -17,8 +17,16 @@ CARD = "rtx_4090"
 
 def product(size: int, seconds: float, dtype: str = "fp16", **more) -> Result:
     params = {"m": size, "n": size, "k": size, "layout": "nt"}
-    return Result("gemm", "torch", "matmul", dtype, params=params, flop=2 * size**3,
-                  times_s=(seconds,) * 5, **more)  # fmt: skip
+    return Result(
+        "gemm",
+        "torch",
+        "matmul",
+        dtype,
+        params=params,
+        flop=2 * size**3,
+        times_s=(seconds,) * 5,
+        **more,
+    )
 
 
 @pytest.mark.parametrize("key", sorted(catalogue()))
@@ -49,8 +57,10 @@ def test_stored_results_go_before_print():
     assert found.rates["fp16"].kind == "measured"
     assert found.rates["fp16"].value == pytest.approx(rate)
     assert found.products["fp16", Product(1, 4096, 4096, 4096, "nt")].value == 1e-3
-    assert primitives(catalogue()[CARD], [product(4096, 1e-3)], measured=False).rates["fp16"].kind \
-        == "published"  # fmt: skip
+    assert (
+        primitives(catalogue()[CARD], [product(4096, 1e-3)], measured=False).rates["fp16"].kind
+        == "published"
+    )
 
 
 def test_a_small_product_is_no_rate():
@@ -60,10 +70,24 @@ def test_a_small_product_is_no_rate():
 
 
 def test_a_stored_stream_and_launch():
-    copy = Result("bandwidth", "torch", "stream", "fp32", params={"op": "copy", "size": 2**30},
-                  bytes=2**31, times_s=(2e-3,) * 5, cache="cold")  # fmt: skip
-    chain = Result("launch", "torch", "op", "int32",
-                   params={"call": "args3", "side": "device", "calls": 100}, times_s=(1.6e-4,) * 5)  # fmt: skip
+    copy = Result(
+        "bandwidth",
+        "torch",
+        "stream",
+        "fp32",
+        params={"op": "copy", "size": 2**30},
+        bytes=2**31,
+        times_s=(2e-3,) * 5,
+        cache="cold",
+    )
+    chain = Result(
+        "launch",
+        "torch",
+        "op",
+        "int32",
+        params={"call": "args3", "side": "device", "calls": 100},
+        times_s=(1.6e-4,) * 5,
+    )
     found = primitives(catalogue()[CARD], [copy, chain])
     assert found.dram.value == pytest.approx(2**31 / 2e-3)
     assert found.gap.value == pytest.approx(0.8e-6)
@@ -81,10 +105,17 @@ def test_a_cpu_of_which_nothing_is_known_says_what_to_do():
 
 
 def test_a_measured_cpu_has_one_queue():
-    copy = Result("bandwidth", "torch", "stream", "fp32", params={"op": "copy", "size": 2**28},
-                  bytes=2**29, times_s=(20e-3,) * 5, cache="cold")  # fmt: skip
-    p = primitives(CpuSpec(name="some CPU", physical_cores=2),
-                   [product(2048, 0.2, "fp32"), copy])  # fmt: skip
+    copy = Result(
+        "bandwidth",
+        "torch",
+        "stream",
+        "fp32",
+        params={"op": "copy", "size": 2**28},
+        bytes=2**29,
+        times_s=(20e-3,) * 5,
+        cache="cold",
+    )
+    p = primitives(CpuSpec(name="some CPU", physical_cores=2), [product(2048, 0.2, "fp32"), copy])
     assert p.rates["fp32"].value == pytest.approx(2 * 2048**3 / 0.2)
     assert p.host.operator("forward").value == p.gap.value == 0
 

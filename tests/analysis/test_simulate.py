@@ -1,5 +1,6 @@
 """Two queues, to the last digit: who waits for whom, and what a stretch adds up to."""
 
+import itertools
 import json
 
 import pytest
@@ -138,5 +139,5 @@ def test_a_timeline_is_a_chrome_trace():
     # On a track nothing overlaps: viewers would draw it as if one called the other.
     for spans in by_track.values():
         spans.sort()
-        assert all(a[1] <= b[0] + 2e-3 for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] <= b[0] + 2e-3 for a, b in itertools.pairwise(spans))
     assert {e["args"]["name"] for e in document["traceEvents"] if e["ph"] == "M"} >= {"a card"}

@@ -151,3 +151,45 @@ def test_explaining_loads_no_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.strip().splitlines()[-1] == "[]"
+
+
+def stored_run(path, **changes):
+    from pymicro.results import Result, Store
+
+    params = {"model": "distilbert", "batch": 16, "length": 128, "output": 0, "beams": 1,
+              "records": 160, "epochs": 1}  # fmt: skip
+    probe = {"loader": 1e-3, "input": 1e-4, "forward": 5e-3, "backward": 7e-3, "optimiser": 3e-3}
+    details = {"job_s": 0.22, "host_probe_s": {"before": probe, "after": probe}}
+    made = Result(
+        "e2e", "torch", "sdpa", "fp32", params=params | changes, times_s=(0.022,) * 10,
+        device={"key": "h200_sxm_141gb", "kind": "cuda"}, details=details, run_id="abcdef012345",
+    )  # fmt: skip
+    Store(path).append(made)
+
+
+def test_a_stored_run_is_explained_on_the_host_it_had(tmp_path):
+    file = tmp_path / "x.jsonl"
+    stored_run(file)
+    words = ("explain", "distilbert", "--result", "abcd", "--store", str(file), "--format", "json")
+    document = json.loads(run(*words))
+    assert document["device"].startswith("NVIDIA H200")
+    assert document["job"]["batch"] == 16
+    assert document["measured_s"] == 0.22
+    assert "host probe" in document["parts"]["host"]["why"]
+    parts = sum(p["value"] for p in document["parts"].values())
+    assert parts + document["unexplained_s"] == pytest.approx(0.22)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("t5", "--result", "abcd"), "is of distilbert"),
+        (("distilbert", "--result", "ffff"), "no run of a job"),
+        (("distilbert", "--result", "abcd", "--batch", "8"), "leave it out"),
+        (("distilbert", "--result", "abcd", "--measured", "1s"), "two measurements"),
+    ],
+)
+def test_a_run_of_another_job_is_refused(tmp_path, words, said):
+    file = tmp_path / "x.jsonl"
+    stored_run(file)
+    assert said in refused("explain", *words, "--store", str(file))
