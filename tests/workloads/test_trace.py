@@ -76,6 +76,8 @@ def test_decode_runs_one_step_fewer_than_tokens():
         (gzip.compress(b""), "no operator trace"),
         (gzip.compress(b'{"schema": 1, "model": "x"}\n'), "cannot be read"),
     ],
+    # Packed bytes hold the time and make no name for a test.
+    ids=["not packed", "no schema", "newer", "empty", "no phases"],
 )
 def test_what_is_no_trace_is_one_sentence(tmp_path, content, said):
     path = tmp_path / "x.jsonl.gz"
