@@ -24,7 +24,8 @@ def seconds(value: Value | float) -> str:
 def _time(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f} s"
-    return si(value, "s", 3)
+    # Nothing on a device is shorter than a clock; what is, is rounding of a difference.
+    return si(value if abs(value) >= 1e-10 else 0.0, "s", 3)
 
 
 def show_prediction(made: Prediction, chosen: Choice, note: str = "") -> None:
