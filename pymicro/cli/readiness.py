@@ -55,7 +55,7 @@ Examples:
     "--budget",
     type=click.FloatRange(min=1),
     metavar="SECONDS",
-    help="begin no further case after this long (measuring all takes about ten minutes)",
+    help="begin no further case after this long (measuring all takes about a quarter of an hour)",
 )
 @click.option("--store", metavar="FILE", help="where results are kept, and read from")
 @click.option("--no-store", is_flag=True, help="keep no results, and read none")
