@@ -155,3 +155,27 @@ def test_every_point_to_measure_is_one_of_its_benchmark(model):
             for axis in benchmark.axes:
                 if axis.choices and axis.name in point.given:
                     assert point.given[axis.name] in axis.choices
+
+
+@pytest.mark.parametrize("model", ["distilbert", "t5"])
+@pytest.mark.parametrize("pair", [("rtx_4090", "rtx_5090"), ("h100_pcie_80gb", "rtx_4090")])
+def test_swapping_the_figures_of_two_cards_swaps_the_verdict(model, pair):
+    from dataclasses import replace
+
+    from pymicro.analysis.against import against
+
+    first, second = (card(key) for key in pair)
+    as_first = replace(second, name=first.name, key=first.key)
+    as_second = replace(first, name=second.name, key=second.key)
+    made, swapped = (
+        against(case(model), *cards, flips=False)
+        for cards in ((first, second), (as_first, as_second))
+    )
+    assert swapped.ratio[0] == pytest.approx(1 / made.ratio[0])
+    assert swapped.is_decided == made.is_decided
+    told = made.verdict.replace(first.name, "?").replace(second.name, first.name)
+    if made.is_decided:
+        assert swapped.verdict == told.replace("?", second.name)
+    assert [n for n, _ in swapped.parts] == [n for n, _ in made.parts]
+    for (_, by), (_, back) in zip(made.parts, swapped.parts, strict=True):
+        assert back == pytest.approx(-by)
