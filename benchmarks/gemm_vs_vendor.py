@@ -35,13 +35,14 @@ from pymicro import backends, environment
 from pymicro.backends.base import offered
 from pymicro.benchmark import Case
 from pymicro.devices import peaks
+from pymicro.devices.cpu import usable_cores
 from pymicro.devices.here import Device, resolve
 from pymicro.errors import PymicroError, Unavailable, UsageError
 from pymicro.results import Result, Store, device_lock, new_run_id
 from pymicro.run import why_not_dtype
 from pymicro.suite import benchmark
 from pymicro.telemetry import Sampler
-from pymicro.workbench import Workbench, usable_cores
+from pymicro.workbench import Workbench
 
 GEMM = benchmark("gemm")
 # For products too small to reach a power limit, where a visit is short; results say how long.

@@ -29,6 +29,7 @@ from gemm_vs_vendor import device_key, opened
 from pymicro import backends, stats
 from pymicro.backends.base import Prepared, offered
 from pymicro.benchmark import Case
+from pymicro.devices.cpu import usable_cores
 from pymicro.devices.here import resolve
 from pymicro.dtypes import DTYPES
 from pymicro.errors import PymicroError, Unavailable
@@ -36,7 +37,7 @@ from pymicro.results import Result, Store, Verified
 from pymicro.streams import SCALARS
 from pymicro.suite import benchmark
 from pymicro.units import binary_bytes, parse_bytes, si
-from pymicro.workbench import Workbench, usable_cores
+from pymicro.workbench import Workbench
 
 BANDWIDTH = benchmark("bandwidth")
 REFERENCE = Path(__file__).parent / "reference"

@@ -144,7 +144,14 @@ def test_each_step_of_each_tile_is_computed_once(kernel, m, n, k, clusters) -> N
 def test_large_cubes_get_the_large_tile(side: int, dtype: str) -> None:
     chosen = gemm_sm90.choose(side, side, side, dtype, 132)
     assert chosen.dtype == dtype
-    assert chosen.tile[:2] == (128, 256)
+    larger = dtype in ("int8", "tf32") and side > 4096
+    assert chosen.tile[:2] == ((192, 256) if larger else (128, 256))
+
+
+@pytest.mark.parametrize("side", [1040, 2048, 4096, 6144, 8192, 16384])
+def test_what_was_never_timed_is_no_default(side: int) -> None:
+    for dtype in ("bf16", "fp16", "fp8_e4m3", "int8", "tf32"):
+        assert "mixed" not in gemm_sm90.choose(side, side, side, dtype, 132).variant
 
 
 def test_small_products_get_small_tiles() -> None:
@@ -182,3 +189,11 @@ def test_refusals(dtype, sizes, pointers, word) -> None:
     kernel = next(r for r in ROWS if r.dtype == dtype)
     reason = gemm_sm90.refusal(kernel, *sizes, *pointers)
     assert reason is None if word is None else word in reason
+
+
+def test_only_short_launches_begin_beside_the_one_before() -> None:
+    """They save the start; long ones only draw power."""
+    (row,) = (r for r in ROWS if r.name == "sm90_fp16_128x256x64")
+    for side, is_long in ((512, False), (2048, False), (4096, True), (8192, True)):
+        plan, launched = gemm_sm90_launch.plan(row, side, side, side, 66)
+        assert gemm_sm90_launch._is_long(row, plan, launched) is is_long

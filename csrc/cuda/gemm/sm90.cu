@@ -3,16 +3,15 @@
 // loads run ahead, so that the next tile's operands arrive while C is stored.
 //
 // Macros: FORMAT_*; BLOCK_M, BLOCK_N (tile of a block), WARPGROUPS (that multiply, each BLOCK_M /
-// WARPGROUPS rows), INSTRUCTION_N, STAGES; STAGINGS (buffers of a warp for its part of C, 1 or 2);
-// CLUSTER_M, CLUSTER_N (blocks that share operands by multicast); BATCH (1: several products whose
-// rows of A, of B and of C lie one behind the other, tiles dividing m evenly); SNAKE (1: bands of
-// tiles are walked there and back); MIXED (1: rows of lower tiles come last, to even out what blocks
-// have to do); PRODUCER (1: a warpgroup of its own loads; 0: one lane of the first warpgroup does,
+// WARPGROUPS rows), INSTRUCTION_N, STAGES; CLUSTER_M, CLUSTER_N (blocks that share operands by
+// multicast); PRODUCER (1: a warpgroup of its own loads; 0: one lane of the first warpgroup does,
 // which leaves its registers to the sums); RESIDENT (blocks per SM; more than one where a launch
 // should be able to start beside the one before it); LATE_STORE (1: a rounded tile waits in
 // registers and is stored during the next one's products); PROMOTE (1: add the tensor core's sums
 // to full-precision ones after every stage); POLICY_A, POLICY_B (evict_first, evict_normal or
-// evict_last: order of leaving the second-level cache).
+// evict_last: order of leaving the second-level cache); BATCH (1: several products, whose rows of A,
+// of B and of C lie one behind the other, tiles dividing m evenly); SNAKE (1: bands of tiles are
+// walked there and back); MIXED (1: rows of lower tiles come last, to even out what blocks have to do).
 
 #ifndef MIXED
 #define MIXED 0

@@ -1,8 +1,8 @@
 // From accumulators to C: rounding, the way through shared memory that lets TMA write whole lines
 // and clip at the edges of C, and adding up the partial sums of tiles cut along k.
 //
-// Each warp stores its own 16 rows, 128 bytes of columns at a time, through its own STAGINGS (1 or
-// 2) buffers, so no warp waits for another. In a wgmma result of 64 rows, lane l of warp w holds in
+// Each warp stores its own 16 rows, 128 bytes of columns at a time, through its own two staging
+// buffers, so no warp waits for another. In a wgmma result of 64 rows, lane l of warp w holds in
 // registers 4j..4j+3 rows 16w + l/4 and + 8 (two registers each), columns 8j + 2(l%4) and + 1.
 
 #if defined(FORMAT_INT8) || defined(FORMAT_TF32)
@@ -14,7 +14,7 @@
 #define SLICES (BLOCK_N / SLICE_COLUMNS)
 static_assert(BLOCK_N % SLICE_COLUMNS == 0, "a tile is stored in whole lines");
 #define SLICE_BYTES (16 * 128)
-#define WARP_STAGING_BYTES (STAGINGS * SLICE_BYTES)
+#define WARP_STAGING_BYTES (2 * SLICE_BYTES)
 
 // What a thread stores of one slab of 64 rows: words of two 16-bit values, or the sums themselves.
 #if OUTPUT_BYTES == 2
@@ -68,9 +68,9 @@ DEVICE void stage_slice(u32 staging, const Stored* words) {
 // Slice `slice` of a slab to memory; `row`, `column` are those of the warp's first element in it.
 template <int slice>
 DEVICE void store_slice(const Stored* slab, const TensorMap* c, int row, int column, u32 staging) {
-  const u32 here = staging + slice % STAGINGS * SLICE_BYTES;
+  const u32 here = staging + slice % 2 * SLICE_BYTES;
   // The buffer of two stores ago; of the last one where an odd count brings it round at once.
-  if (elect_one()) bulk_wait_read<(STAGINGS == 1 || slice == 0 && SLICES % 2) ? 0 : 1>();
+  if (elect_one()) bulk_wait_read<(slice == 0 && SLICES % 2) ? 0 : 1>();
   __syncwarp();
   stage_slice(here, slab + slice * SLICE_WORDS);
   fence_async();

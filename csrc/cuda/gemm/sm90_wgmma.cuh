@@ -52,12 +52,6 @@ typedef float Accumulator;
 #define HAVE HAVE32(0), HAVE32(32)
 #define REST "%64, %65, p"
 #define SCALE "%66"
-#elif INSTRUCTION_N == 160
-#define NAMES TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) \
-  "%70, %71, " NAMES4(72, 73, 74, 75) ", " NAMES4(76, 77, 78, 79)
-#define HAVE HAVE32(0), HAVE32(32), HAVE16(64)
-#define REST "%80, %81, p"
-#define SCALE "%82"
 #elif INSTRUCTION_N == 192
 #define NAMES TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) \
   "%90, %91, " NAMES4(92, 93, 94, 95)

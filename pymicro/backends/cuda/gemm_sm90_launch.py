@@ -18,6 +18,7 @@ from pymicro.errors import Unavailable
 
 SPAN_BYTES = 128  # k of one stage, and width of one store: the span of the TMA swizzle
 WARP_ROWS = 16  # of C that one warp stores at a time
+_LONG_CYCLES = 200_000  # about 0.15 ms
 _CUT_COST_STEPS = 24  # what adding up the parts of cut tiles costs, in steps of k
 _MOST_CUT = 0.55  # of the clusters: with more, shares read the same operands at odd times
 _PANEL_BYTES = 34 * 2**20  # of A that may stay in the second-level cache while B streams past
@@ -186,11 +187,20 @@ def bind(
         stream=stream,
         shared_bytes=kernel.shared_bytes,
         cluster=kernel.cluster,
-        overlap=True,
+        overlap=not _is_long(kernel, chosen, launched),
     )
     if space is not None:
         weakref.finalize(call, space.free)
     return call
+
+
+def _is_long(kernel: GemmKernel, chosen: Plan, launched: int) -> bool:
+    """Whether a launch is so long that to begin beside the end of the one before saves nothing.
+
+    Under the power limit of an H200 such launches ran a hundredth slower (bf16, 4096 and 8192).
+    """
+    step_cycles = kernel.tile[0] * kernel.tile[1] / 32
+    return chosen.rows * chosen.columns / launched * chosen.k_steps * step_cycles > _LONG_CYCLES
 
 
 def resident_clusters(kernel: GemmKernel, loaded: driver.Kernel) -> int:
