@@ -178,7 +178,7 @@ def test_fp32_loop_is_multiply_adds_without_bank_conflicts(name, tmp_path):
     assert reads[1] / reads.total() >= 0.88
 
 
-@pytest.mark.parametrize("name", ["fp16_16x8x256", "fp32_1x8x256"])
+@pytest.mark.parametrize("name", ["fp16_16x8x256", "fp32_1x4x256"])
 def test_what_may_overlap_waits_for_the_kernel_before_it(name, tmp_path):
     """Before the first load, and only where the row says so to the launch."""
     waits = {}
