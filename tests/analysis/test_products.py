@@ -48,7 +48,7 @@ def test_no_product_is_faster_than_the_rate(m, n, k, batch):
 
 
 def test_the_model_fits_the_products_that_were_timed():
-    """Against 590 products of one card: this is what the constants were found from."""
+    """Against products of one card: this is what the constants were found from."""
     with (REFERENCE / "operators.csv").open(newline="") as file:
         rows = [r for r in csv.DictReader(file) if r["layout"] and r["dtype"] != "tf32"]
     p = primitives(catalogue()["h200_sxm_141gb"], measured=False)
