@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -10,6 +11,8 @@ import click
 
 from pymicro.benchmark import Axis, Benchmark
 from pymicro.report import FORMATS
+
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 class _Seconds(click.FloatRange):
@@ -46,16 +49,41 @@ class Common:
     plot: str | None = None
 
 
+def completes(names: Callable[[], Sequence[str]]) -> Completer:
+    """Completion of a comma list: the word after the last comma, none twice."""
+
+    def complete(context: click.Context, option: click.Parameter, typed: str) -> list[str]:
+        before, _, word = typed.rpartition(",")
+        taken = before.split(",")
+        head = f"{before}," if before else ""
+        return [head + n for n in names() if n.startswith(word) and n not in taken]
+
+    return complete
+
+
+def _backends() -> tuple[str, ...]:
+    from pymicro.backends import names
+
+    return ("all", *names())
+
+
 def common(benchmark: Benchmark) -> list[click.Option]:
     """The common flags for a benchmark."""
     return [
         _flag("--device", default="auto", help="auto, cpu, cuda, cuda:N or a GPU's UUID"),
-        _flag("--backend", default="all", metavar="NAME[,NAME]", help="backends, or all"),
+        _flag(
+            "--backend",
+            default="all",
+            metavar="NAME[,NAME]",
+            help="backends, or all",
+            shell_complete=completes(_backends),
+        ),
         _flag(
             "--dtype",
             default=benchmark.default_dtype,
             metavar="NAME[,NAME]",
             help=f"formats: {', '.join(benchmark.dtypes)}, or all",
+            shell_complete=completes(lambda: ("all", *benchmark.dtypes)),
         ),
         _flag("--format", default="table", type=click.Choice(FORMATS), help="form of the output"),
         _flag("--store", metavar="FILE", help="append results to this file (JSON lines)"),
@@ -115,7 +143,10 @@ def of_axis(axis: Axis) -> click.Option:
     if axis.kind == "choice":
         choices = ", ".join(axis.choices)
         return _flag(
-            f"--{axis.name}", metavar="WORD[,WORD]", help=f"{axis.help} ({choices}, or all)"
+            f"--{axis.name}",
+            metavar="WORD[,WORD]",
+            help=f"{axis.help} ({choices}, or all)",
+            shell_complete=completes(lambda: ("all", *axis.choices)),
         )
     return _flag(f"--{axis.name}", metavar="N[,N]", help=axis.help)
 
