@@ -122,7 +122,7 @@ BENCHMARK = Benchmark(
     defaults=_defaults,
     within=_within,
     draws_power=False,  # Streams stay below a power limit.
-    budget_s=2.5,
+    budget_s=2.0,
     written=_written,
     examples=(
         "pymicro bandwidth",

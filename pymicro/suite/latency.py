@@ -103,7 +103,7 @@ BENCHMARK = Benchmark(
     work=_work,
     reference=_reference,
     defaults=_defaults,
-    budget_s=0.35,
+    budget_s=0.28,
     examples=(
         "pymicro latency",
         "pymicro latency --where shared,dsmem --size 16KiB",
