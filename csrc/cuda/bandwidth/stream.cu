@@ -11,8 +11,8 @@
 //
 // Arrays that stay in L2 are gone through `passes` times, since one pass would be over before the
 // launch is. Blocks go on from pass to pass without a stop, so that none idles at the end of each.
-// With ROTATE=1 a tile goes to the next SM's block in each pass: SMs that lie side by side then
-// share requests on their way to L2, which brings more bytes than L2 alone gives.
+// With ROTATE=1 a tile goes to the next SM's block in each pass: SMs that lie side by side may then
+// share what they ask L2 for.
 
 #include "bandwidth/access.cuh"
 
