@@ -3,7 +3,7 @@
 import pytest
 from fakes import ScriptedTimer
 
-from pymicro import outcomes, run
+from pymicro import backends, outcomes, run
 from pymicro.backends.base import Prepared
 from pymicro.benchmark import Case
 from pymicro.suite import benchmark
@@ -31,7 +31,7 @@ class Backend:
 
 
 def measured(monkeypatch, name, params, make, seconds, device):
-    monkeypatch.setattr(run.backends, "backend", lambda wanted: Backend(make))
+    monkeypatch.setattr(backends, "backend", lambda wanted: Backend(make))
     bench = Workbench("cpu")
     bench.timer = ScriptedTimer(lambda i: seconds)
     monkeypatch.setattr(bench, "flush", lambda written=1.0: lambda: None)
