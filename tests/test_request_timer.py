@@ -3,6 +3,7 @@
 import pytest
 
 from pymicro import timers, workbench
+from pymicro.backends.base import Place
 from pymicro.benchmark import Clock
 from pymicro.errors import Unavailable
 from pymicro.timers import MAX_QUEUED_CALLS, EventTimer, HostTimer, RequestTimer
@@ -35,6 +36,7 @@ def test_a_workbench_has_the_clock_that_is_wanted():
     assert on_cpu.clock(Clock()) is on_cpu.timer
     on_gpu = object.__new__(workbench.Workbench)
     on_gpu.timer = object.__new__(timers.EventTimer)
+    on_gpu.place = Place("cuda")
     assert on_gpu.clock(Clock()) is on_gpu.timer
     host, device = on_gpu.clock(Clock("host", 100)), on_gpu.clock(Clock("device", 100))
     assert (type(host), type(device)) == (RequestTimer, EventTimer)
