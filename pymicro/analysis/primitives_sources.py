@@ -76,7 +76,8 @@ def _of_cpu(spec: CpuSpec, known: stored.Stored) -> Primitives:
     """
     if "fp32" not in known.rates or known.dram is None:
         raise Unavailable(
-            f"{spec.name}: nothing is known of it before `pymicro suite --for MODEL --device cpu`."
+            f"{spec.name}: nothing was measured on it yet; name a card with --device, or run "
+            "`pymicro suite --for MODEL --device cpu` first."
         )
     library, host, floor = tables.cpu()
     nothing = Value(0.0, 0.0, 0.0, "one queue", "measured")

@@ -86,7 +86,7 @@ def points(
     axes = [a for a in benchmark.axes if a.only in (None, kind)]
     for axis in benchmark.axes:
         if axis not in axes and axis.name in given:
-            raise UsageError(f"--{axis.name} means something on a {axis.only} device only.")
+            raise UsageError(f"--{axis.name} works on a {axis.only} device only.")
     chosen = []
     for axis in axes:
         if axis.name in given:
