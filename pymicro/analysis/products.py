@@ -5,8 +5,8 @@ so a last turn that is not full wastes the rest. Small tiles read their operands
 are slower per operation; a long sum may be split over several SMs at the price of adding up; and
 however small a tile, its sum goes on step by step. The library is assumed to choose the fastest.
 
-The constants were found once from 600 products timed on one card (benchmarks/operator_times.py:
-median error 7 %), and from no job; see README of the reference results.
+The constants were found once from products timed on one card (benchmarks/operator_times.py; a
+test holds the median error) and from no job; see README of the reference results.
 """
 
 from __future__ import annotations
