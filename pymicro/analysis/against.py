@@ -124,7 +124,7 @@ def _verdict(
     gap = abs(b.prediction.seconds.value - a.prediction.seconds.value)
     return (
         f"{slow.name} is slower than {fast.name}, {times:.2f} times "
-        f"({min(ends):.2f} to {max(ends):.2f}). {titles[name].capitalize()} makes the largest "
+        f"({min(ends):.2f} to {max(ends):.2f}). {titles[name][0].upper()}{titles[name][1:]} makes the largest "
         f"difference, {abs(by):.3g} s; all parts together make {gap:.3g} s."
     )
 
