@@ -122,10 +122,11 @@ def _verdict(
     titles = {part.name: part.title for part in a.parts}
     name, by = max(parts, key=lambda item: sign * item[1])
     gap = abs(b.prediction.seconds.value - a.prediction.seconds.value)
+    largest = titles[name][0].upper() + titles[name][1:]
     return (
         f"{slow.name} is slower than {fast.name}, {times:.2f} times "
-        f"({min(ends):.2f} to {max(ends):.2f}). {titles[name][0].upper()}{titles[name][1:]} makes the largest "
-        f"difference, {abs(by):.3g} s; all parts together make {gap:.3g} s."
+        f"({min(ends):.2f} to {max(ends):.2f}). {largest} makes the largest difference, "
+        f"{abs(by):.3g} s; all parts together make {gap:.3g} s."
     )
 
 
