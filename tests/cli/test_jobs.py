@@ -117,7 +117,17 @@ def test_suite_lists_the_products_of_the_job():
     ("words", "said"),
     [
         (("predict", "t6", "--device", "4090"), "unknown model"),
+        (("predict", "t6", "--device", "cpu"), "unknown model"),
+        (("explain", "t6", "--device", "cpu"), "unknown model"),
         (("predict", "t5", "--device", "4091"), "unknown GPU"),
+        (("predict", "t5", "--device", "4090", "--records", "-5"), "--records -5"),
+        (("predict", "distilbert", "--device", "4090", "--epochs", "9" * 400), "10^9 at most"),
+        (("explain", "--case", "5090", "--measured", "3s"), "--measured means nothing"),
+        (("explain", "--case", "5090", "--what-if", "tf32"), "--what-if means nothing"),
+        (("explain", "--case", "5090", "--batch", "3"), "--batch means nothing"),
+        (("explain", "--case", "5090", "--format", "json"), "--format table"),
+        (("explain", "--trace", "x.json", "--device", "4090"), "--device means nothing"),
+        (("explain", "--trace", "x.json", "--published"), "--published means nothing"),
         (("predict", "t5", "--device", "4090", "--batch", "0"), "--batch 0"),
         (("predict", "distilbert", "--device", "4090", "--length", "513"), "512 positions"),
         (("predict", "t5", "--device", "4090", "--precision", "fp7"), "unknown precision"),
@@ -139,6 +149,13 @@ def test_suite_lists_the_products_of_the_job():
 )
 def test_what_means_nothing_is_refused_in_a_sentence(words, said):
     assert said in refused(*words)
+
+
+@pytest.mark.parametrize("command", ["predict", "explain", "recommend"])
+def test_a_wrong_attention_path_is_a_wrong_word(command):
+    result = CliRunner().invoke(cli, [command, "t5", "--attn", "banana"])
+    assert result.exit_code == 2
+    assert "'sdpa', 'eager'" in result.output
 
 
 def test_explaining_loads_no_torch():
