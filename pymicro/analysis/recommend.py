@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pymicro.analysis.cases import Case
 from pymicro.analysis.memory_need import CONTEXT_BYTES, Need, need
@@ -67,7 +67,8 @@ def choice(
     seconds = _spilt(case, p, made, missing)
     cost = seconds.times(price_an_hour / 3600) if price_an_hour is not None else None
     kinds = [link] if link else sorted(p.allreduce)
-    many = tuple(several(case, p, made, gpus, kind) for kind in kinds) if gpus > 1 else ()
+    spilt = replace(made, seconds=seconds)
+    many = tuple(several(case, p, spilt, gpus, kind) for kind in kinds) if gpus > 1 else ()
     return Choice(
         made, wanted, missing == 0, missing, seconds, most_batch(case, wanted, room), cost, many
     )

@@ -41,6 +41,17 @@ def test_predict_as_json():
     assert document["primitives"]["dram"]["source"]
 
 
+def test_json_tells_what_the_table_tells_of_spilling_energy_and_several_cards():
+    words = ["--device", "Quadro RTX 4000", "--length", "2048", "--batch", "32", "--gpus", "4"]
+    words += ["--output", "256", "--records", "32"]
+    made = json.loads(run("predict", "llama-1b", *words, "--format", "json", *EMPTY))
+    assert not made["fits"]
+    assert made["spilling_s"]["value"] > made["seconds"]["value"]
+    assert made["energy_j"]["low"] < made["energy_j"]["high"]
+    # One batch stays on one card, and spills there too.
+    assert made["several"][0]["seconds"] == made["spilling_s"]
+
+
 def test_several_cards_share_the_records():
     text = run("predict", "bert-large", "--device", "A100", "--gpus", "4", "--link", "pcie", *EMPTY)
     assert "all-reduce" in text
@@ -140,6 +151,7 @@ def test_suite_lists_the_products_of_the_job():
         (("explain", "t5", "--device", "4090", "--against", "4090"), "the device itself"),
         (("explain", "t5", "--device", "4090", "--against", "nothing"), "unknown GPU"),
         (("explain", "t5", "--device", "4090", "--what-if", "magic"), "unknown change"),
+        (("explain", "t5", "--device", "4090", "--what-if", "attn=banana"), "sdpa or eager"),
         (("explain", "--case", "6090"), "unknown case"),
         (("explain",), "needs one of"),
         (("explain", "t5", "--case", "5090"), "needs one of"),
