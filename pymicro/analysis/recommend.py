@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pymicro.analysis.cases import Case
 from pymicro.analysis.memory_need import CONTEXT_BYTES, Need, need
@@ -67,7 +67,8 @@ def choice(
     seconds = _spilt(case, p, made, missing)
     cost = seconds.times(price_an_hour / 3600) if price_an_hour is not None else None
     kinds = [link] if link else sorted(p.allreduce)
-    many = tuple(several(case, p, made, gpus, kind) for kind in kinds) if gpus > 1 else ()
+    spilt = replace(made, seconds=seconds)
+    many = tuple(several(case, p, spilt, gpus, kind) for kind in kinds) if gpus > 1 else ()
     return Choice(
         made, wanted, missing == 0, missing, seconds, most_batch(case, wanted, room), cost, many
     )
@@ -105,34 +106,39 @@ def most_batch(case: Case, wanted: Need, room: float) -> int:
 def several(case: Case, p: Primitives, made: Prediction, gpus: int, link: str = "") -> Several:
     """Each card has a batch of its own; gradients are summed over all while the backward runs."""
     kind = link or ("nvlink" if "nvlink" in p.allreduce else "pcie")
-    one_s = made.seconds.value
+    one_s, steps = made.seconds.value, case.config.batches
+    # A batch is not divided: in the last round of an epoch some cards may be idle.
+    rounds = math.ceil(case.job.batches / gpus) * case.job.epochs
     if case.trace.task != "train":
         # Independent requests: nothing is exchanged.
-        seconds = made.seconds.times(1 / gpus)
-        return Several(gpus, kind, seconds, Value(0, 0, 0, "", "measured"), 0.0, 1.0)
+        seconds = made.seconds.times(rounds / steps)
+        nothing = Value(0, 0, 0, "", "measured")
+        return Several(gpus, kind, seconds, nothing, 0.0, steps / rounds / gpus)
     bus = p.allreduce[kind]
-    size = case.trace.parameters * 4
+    size = need(case).gradients
     moved = 2 * (gpus - 1) / gpus * size
     sent = Value(moved / bus.value, moved / bus.high, moved / bus.low, bus.source, bus.kind)
-    steps = case.config.batches
     backward_s = made.simulation.phases["backward"].wall_s / steps
     exposed_s = max(sent.value - backward_s, sent.value * min(1.0, _BUCKET_BYTES / size))
     step_s = one_s / steps + exposed_s
-    total = step_s * steps / gpus
+    total = step_s * rounds
     low = total * made.seconds.low / one_s
-    high = (made.seconds.high / steps + max(sent.high - backward_s, exposed_s)) * steps / gpus
+    high = (made.seconds.high / steps + max(sent.high - backward_s, exposed_s)) * rounds
     seconds = Value(total, low, max(high, total), bus.source, bus.kind)
     return Several(gpus, kind, seconds, sent, exposed_s, one_s / total / gpus)
 
 
-# Less of several cards than this over PCI Express, and NVLink is needed.
+# Less of a step's speed than this left by PCI Express, and NVLink is needed.
 _ENOUGH = 0.8
 
 
 def needs_nvlink(made: Choice) -> bool | None:
     """Whether training on several cards needs NVLink; None where nothing tells."""
     pcie = next((s for s in made.several if s.link == "pcie"), None)
-    return pcie.efficiency < _ENOUGH if pcie else None
+    if pcie is None:
+        return None
+    step_s = made.prediction.unit_s.value
+    return step_s / (step_s + pcie.exposed_s) < _ENOUGH
 
 
 def why_no_link(p: Primitives, link: str) -> str | None:

@@ -60,6 +60,8 @@ def _number(name: str) -> Change:
 
 
 def _attention(case: Case, p: Primitives, value: str) -> tuple[Case, Primitives]:
+    if value not in ("sdpa", "eager"):
+        raise UsageError(f"--what-if attn={value}: sdpa or eager.")
     return changed(case, {"attention": value}), p
 
 

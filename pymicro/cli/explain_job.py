@@ -21,6 +21,7 @@ def explain(model: str, device: str | None, values: dict[str, Any]) -> int:
     from pymicro.report import explained as report
     from pymicro.report import plots
 
+    job_words.check(model)
     if values["plot"]:
         plots.check(values["plot"])
     words = what_if.parse(values["what_if"]) if values["what_if"] else []
@@ -142,3 +143,24 @@ def refuse(model: str | None, trace: str | None, case: str | None) -> None:
             "explain needs one of MODEL, --trace FILE and --case NAME; "
             "`pymicro profile -- PROGRAM` makes a trace of any job."
         )
+
+
+_OF_A_MODEL = ("device", "against", "measured", "result", "what_if", "plot", *job_words.JOB_FIELDS)
+
+
+def refuse_unused(values: dict[str, Any]) -> None:
+    """Flags of a simulated job beside a trace or a study, which would change nothing.
+
+    Raises:
+        UsageError: one was given.
+    """
+    from pymicro.errors import UsageError
+
+    subject = "trace" if values["trace"] else "case"
+    if not values[subject]:
+        return
+    unused = (*_OF_A_MODEL, *(job_words.DEVICE_FIELDS if values["trace"] else ()))
+    for name in unused:
+        if values[name] not in (None, False):
+            word = name.replace("_", "-")
+            raise UsageError(f"--{word} means nothing beside --{subject}; it goes with MODEL.")

@@ -16,7 +16,7 @@ _JOB = (
     click.option("--records", type=int, help="sequences in all"),
     click.option("--epochs", type=int, help="passes over them"),
     click.option("--precision", help="fp32, tf32, fp16, bf16, amp_fp16 or amp_bf16"),
-    click.option("--attn", metavar="WORD", help="attention path: sdpa or eager"),
+    click.option("--attn", type=click.Choice(("sdpa", "eager")), help="attention path"),
 )
 _DEVICE = (
     click.option(
@@ -53,6 +53,17 @@ class Known:
     primitives: Any
     kind: str
     note: str
+
+
+def check(model: str) -> None:
+    """Refuse a wrong model before anything is said of the device.
+
+    Raises:
+        UsageError: there is no such model.
+    """
+    from pymicro.workloads import models
+
+    models.model(model)
 
 
 def case(model: str, values: dict[str, Any], kind: str = "cuda") -> Any:

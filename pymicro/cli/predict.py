@@ -37,6 +37,7 @@ def command(model: str, device: str | None, **values: Any) -> int:
     from pymicro.errors import Unavailable
     from pymicro.report import jobs as report
 
+    job_words.check(model)
     known = job_words.device(device, values)
     case = job_words.case(model, values, known.kind)
     link = values["link"] or ""

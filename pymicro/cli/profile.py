@@ -55,9 +55,11 @@ def command(
     one each. Exit code: the program's; 3 if it wrote no trace.
     """
     from pymicro import profiling
-    from pymicro.errors import Unavailable
+    from pymicro.errors import Unavailable, UsageError
 
     path = os.path.abspath(out)
+    if not os.access(os.path.dirname(path), os.W_OK):
+        raise UsageError(f"--out {out}: no trace can be written there.")
     wanted = profiling.settings(
         path, skip=skip, steps=steps, shapes=not no_shapes, stacks=stacks, unit=unit, end=end
     )

@@ -145,7 +145,22 @@ def document(made: Prediction, chosen: Choice) -> dict[str, Any]:
         "busy_share": made.busy_share,
         "memory_bytes": _need(chosen.need),
         "fits": chosen.fits,
+        "most_batch": chosen.most_batch,
+        "spilling_s": None if chosen.fits else _plain(chosen.seconds),
+        "energy_j": _plain(made.energy_j) if made.energy_j is not None else None,
+        "several": [_plain_several(many) for many in chosen.several],
         "primitives": {k: _plain(v) for k, v in made.primitives.values().items()},
+    }
+
+
+def _plain_several(many: Several) -> dict[str, Any]:
+    return {
+        "gpus": many.gpus,
+        "link": many.link,
+        "seconds": _plain(many.seconds),
+        "allreduce_s": _plain(many.allreduce_s),
+        "exposed_s": many.exposed_s,
+        "efficiency": many.efficiency,
     }
 
 

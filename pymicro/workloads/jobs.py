@@ -104,10 +104,17 @@ def job(model: Model, **given: Any) -> Job:
     return wanted
 
 
+# Beyond any data set, and far from where times stop being numbers.
+_MOST = 10**9
+
+
 def _refuse(model: Model, wanted: Job) -> None:
-    for name in ("batch", "length", "beams", "epochs"):
-        if getattr(wanted, name) < 1:
-            raise UsageError(f"--{name} {getattr(wanted, name)}: at least 1 makes a job.")
+    for name in ("batch", "length", "beams", "records", "epochs", "output"):
+        value = getattr(wanted, name)
+        if value < 1 and name != "output":
+            raise UsageError(f"--{name} {value}: at least 1 makes a job.")
+        if value > _MOST:
+            raise UsageError(f"--{name} {value}: 10^9 at most.")
     if wanted.precision not in PRECISIONS:
         raise UsageError(f"unknown precision '{wanted.precision}'; known: {', '.join(PRECISIONS)}.")
     if model.task == "generate" and wanted.output < 1:

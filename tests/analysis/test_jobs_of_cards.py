@@ -70,6 +70,26 @@ def test_training_on_several_cards_pays_for_the_sum_and_inference_does_not():
     assert several(case("t5"), p, alone, 4).seconds.value == pytest.approx(alone.seconds.value / 4)
 
 
+def test_a_batch_is_not_divided_among_cards():
+    p = card("a100_sxm4_80gb")
+    for name, gpus, rounds in (("t5", 8, 1), ("t5", 3, 2), ("distilbert", 1024, 5)):
+        job = case(name)
+        alone = predict(job, p)
+        made = several(job, p, alone, gpus)
+        assert made.seconds.value >= rounds * alone.seconds.value / job.config.batches
+        assert made.seconds.low <= made.seconds.value <= made.seconds.high
+        assert made.efficiency <= job.config.batches / rounds / gpus + 1e-9
+
+
+def test_gradients_of_half_the_width_are_half_as_much_to_sum():
+    p = card("a100_sxm4_80gb")
+    wide, half = (
+        several(job, p, predict(job, p), 4).allreduce_s.value
+        for job in (case("bert-large", precision=f) for f in ("fp32", "bf16"))
+    )
+    assert wide == pytest.approx(2 * half)
+
+
 def test_the_products_to_measure_are_those_of_the_job():
     job, p = case("distilbert"), card("rtx_4090")
     points = list(wanted(job, p))

@@ -113,3 +113,11 @@ def test_a_program_that_is_not_there_is_a_wrong_word(tmp_path):
 def test_a_name_that_is_no_traces_is_refused_before_anything_runs(tmp_path):
     done = run("profile", "--out", str(tmp_path / "t.txt"), "--", sys.executable, "-c", "1/0")
     assert isinstance(done.exception, UsageError)
+
+
+def test_a_trace_that_cannot_be_written_is_refused_before_the_program_runs(tmp_path):
+    ran = tmp_path / "ran"
+    out = str(tmp_path / "none" / "trace.json.gz")
+    with pytest.raises(UsageError, match="no trace can be written there"):
+        cli.main(["profile", "--out", out, "--", "touch", str(ran)], standalone_mode=False)
+    assert not ran.exists()

@@ -41,6 +41,17 @@ def test_predict_as_json():
     assert document["primitives"]["dram"]["source"]
 
 
+def test_json_tells_what_the_table_tells_of_spilling_energy_and_several_cards():
+    words = ["--device", "Quadro RTX 4000", "--length", "2048", "--batch", "32", "--gpus", "4"]
+    words += ["--output", "256", "--records", "32"]
+    made = json.loads(run("predict", "llama-1b", *words, "--format", "json", *EMPTY))
+    assert not made["fits"]
+    assert made["spilling_s"]["value"] > made["seconds"]["value"]
+    assert made["energy_j"]["low"] < made["energy_j"]["high"]
+    # One batch stays on one card, and spills there too.
+    assert made["several"][0]["seconds"] == made["spilling_s"]
+
+
 def test_several_cards_share_the_records():
     text = run("predict", "bert-large", "--device", "A100", "--gpus", "4", "--link", "pcie", *EMPTY)
     assert "all-reduce" in text
@@ -117,7 +128,17 @@ def test_suite_lists_the_products_of_the_job():
     ("words", "said"),
     [
         (("predict", "t6", "--device", "4090"), "unknown model"),
+        (("predict", "t6", "--device", "cpu"), "unknown model"),
+        (("explain", "t6", "--device", "cpu"), "unknown model"),
         (("predict", "t5", "--device", "4091"), "unknown GPU"),
+        (("predict", "t5", "--device", "4090", "--records", "-5"), "--records -5"),
+        (("predict", "distilbert", "--device", "4090", "--epochs", "9" * 400), "10^9 at most"),
+        (("explain", "--case", "5090", "--measured", "3s"), "--measured means nothing"),
+        (("explain", "--case", "5090", "--what-if", "tf32"), "--what-if means nothing"),
+        (("explain", "--case", "5090", "--batch", "3"), "--batch means nothing"),
+        (("explain", "--case", "5090", "--format", "json"), "--format table"),
+        (("explain", "--trace", "x.json", "--device", "4090"), "--device means nothing"),
+        (("explain", "--trace", "x.json", "--published"), "--published means nothing"),
         (("predict", "t5", "--device", "4090", "--batch", "0"), "--batch 0"),
         (("predict", "distilbert", "--device", "4090", "--length", "513"), "512 positions"),
         (("predict", "t5", "--device", "4090", "--precision", "fp7"), "unknown precision"),
@@ -130,6 +151,7 @@ def test_suite_lists_the_products_of_the_job():
         (("explain", "t5", "--device", "4090", "--against", "4090"), "the device itself"),
         (("explain", "t5", "--device", "4090", "--against", "nothing"), "unknown GPU"),
         (("explain", "t5", "--device", "4090", "--what-if", "magic"), "unknown change"),
+        (("explain", "t5", "--device", "4090", "--what-if", "attn=banana"), "sdpa or eager"),
         (("explain", "--case", "6090"), "unknown case"),
         (("explain",), "needs one of"),
         (("explain", "t5", "--case", "5090"), "needs one of"),
@@ -139,6 +161,13 @@ def test_suite_lists_the_products_of_the_job():
 )
 def test_what_means_nothing_is_refused_in_a_sentence(words, said):
     assert said in refused(*words)
+
+
+@pytest.mark.parametrize("command", ["predict", "explain", "recommend"])
+def test_a_wrong_attention_path_is_a_wrong_word(command):
+    result = CliRunner().invoke(cli, [command, "t5", "--attn", "banana"])
+    assert result.exit_code == 2
+    assert "'sdpa', 'eager'" in result.output
 
 
 def test_explaining_loads_no_torch():
