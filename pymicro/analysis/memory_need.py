@@ -16,7 +16,7 @@ CONTEXT_BYTES = 0.8e9
 # Two moments of Adam, each like the weights.
 _MOMENTS = 2
 # The allocator cannot use all that it holds; blocks of unequal sizes leave holes.
-_HOLES = 1.1
+HOLES = 1.1
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Need:
     def total(self) -> float:
         """All of it, with the holes of the allocator and what a context takes."""
         own = self.weights + self.gradients + self.optimiser + self.activations + self.cache
-        return own * _HOLES + CONTEXT_BYTES
+        return own * HOLES + CONTEXT_BYTES
 
     def parts(self) -> dict[str, float]:
         return {

@@ -14,8 +14,9 @@ from pymicro.analysis.work import Work
 
 # Less of the wall time than this in kernels, and the device is not what bounds the job.
 _BUSY = 0.85
-# What no primitive holds: products of this many shapes, caches, drift between runs.
-_MODEL = 0.05
+# What no primitive holds: products of this many shapes, caches, drift between runs. Each simulation
+# may be off by this share, whatever its primitives are.
+MODEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def interval(
 
 def between(middle: float, ends: Iterable[Iterable[float]], kind: Kind) -> Value:
     """A figure with the interval that follows from what it is at both ends of each group."""
-    below = above = (middle * _MODEL) ** 2
+    below = above = (middle * MODEL) ** 2
     for group in ends:
         moves = [end - middle for end in group]
         below += min(*moves, 0.0) ** 2

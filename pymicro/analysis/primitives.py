@@ -15,6 +15,8 @@ from pymicro.analysis.work import Product
 
 # Formats a product may run in; each is a row of `dtypes`.
 PATHS = ("fp32", "tf32", "fp16", "bf16")
+# A product this large on every side shows the rate of its path.
+LARGE_SIDE = 2048
 
 
 @dataclass(frozen=True)

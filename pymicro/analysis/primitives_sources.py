@@ -52,7 +52,7 @@ def primitives(
         rates=rates,
         dram=dram,
         l2=known.l2 or printed.l2(spec, dram),
-        floor=known.floor or printed.of_metric("null_kernel_us", 0.25),
+        floor=known.floor or printed.floor(),
         gap=known.gap or printed.gap(),
         graph_gap=known.graph_gap or printed.graph_gap(),
         reach_s=printed.reach(),
