@@ -43,7 +43,6 @@ def device_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 JOB_FIELDS = ("batch", "length", "output", "beams", "records", "epochs", "precision", "attn")
-DEVICE_FIELDS = ("host", "store", "published", "spec")
 
 
 @dataclass(frozen=True)
