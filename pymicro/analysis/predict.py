@@ -17,6 +17,8 @@ _BUSY = 0.85
 # What no primitive holds: products of this many shapes, caches, drift between runs. Each simulation
 # may be off by this share, whatever its primitives are.
 MODEL = 0.05
+# Share of its power limit that a card draws while it is awake and waits: assumed, of no source.
+_AWAKE = 0.3
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,11 @@ class Prediction:
 
     @property
     def energy_j(self) -> Value | None:
-        """Energy of the card; between a third of its limit, idle but awake, and all of it."""
+        """Energy of the card in joules; None where its power limit is not known."""
         power_w = self.primitives.power_w
         if power_w is None:
             return None
-        low, high = power_w * 0.3, power_w * (0.3 + 0.7 * self.busy_share)
+        low, high = power_w * _AWAKE, power_w * (_AWAKE + (1 - _AWAKE) * self.busy_share)
         return Value(
             self.seconds.value * (low + high) / 2, self.seconds.low * low,
             self.seconds.high * power_w, "power limit x time, assumed share", "assumed",

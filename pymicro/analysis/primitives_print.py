@@ -207,6 +207,11 @@ def link(spec: Spec) -> Value:
     )
 
 
+def link_start() -> Value:
+    """From the call of a small copy until its byte is there; nobody's figures are in print yet."""
+    return Value(12e-6, 8e-6, 20e-6, "assumed", "assumed")
+
+
 def allreduce(spec: Spec) -> Iterator[tuple[str, Value]]:
     """Bus bandwidth over NVLink and over PCI Express for large messages."""
     large = [
