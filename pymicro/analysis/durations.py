@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pymicro.analysis import products
-from pymicro.analysis.primitives import Kernel, Primitives
+from pymicro.analysis.primitives import SHORT_PATHS, Kernel, Primitives
 from pymicro.analysis.work import Product, Work
 
 # In the order in which causes are taken away. `ideal`: the best format at the paper rate, and
@@ -173,7 +173,7 @@ class Clock:
         p = self._p
         if not p.sm_clock_hz:
             return float("inf")
-        is_narrow = work.dtype in ("float16", "bfloat16")
+        is_narrow = work.dtype in SHORT_PATHS
         return kernel.per_clk[is_narrow] * p.sm_count * p.sm_clock_hz * p.library.speed.value
 
     def _memory_s(self, work: Work, dram: float) -> float:
