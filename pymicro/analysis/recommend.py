@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pymicro.analysis.cases import Case
-from pymicro.analysis.memory_need import CONTEXT_BYTES, HOLES, Need, need
+from pymicro.analysis.memory_need import Need, most_batch, need
 from pymicro.analysis.predict import Prediction, predict
 from pymicro.analysis.primitives import Primitives
 from pymicro.analysis.values import Value
@@ -93,14 +92,6 @@ def _spilt(case: Case, p: Primitives, made: Prediction, missing: float) -> Value
         max(s.value, link.value), max(s.low, link.low), max(s.high, link.high), link.source,
         link.kind,
     )  # fmt: skip
-
-
-def most_batch(case: Case, wanted: Need, room: float) -> int:
-    """The largest batch that fits: what grows with the batch grows in proportion."""
-    fixed = wanted.weights + wanted.gradients + wanted.optimiser
-    growing = (wanted.activations + wanted.cache) / case.job.batch
-    left = (room - CONTEXT_BYTES) / HOLES - fixed
-    return max(0, math.floor(left / growing)) if growing > 0 else 0
 
 
 def several(case: Case, p: Primitives, made: Prediction, gpus: int, link: str = "") -> Several:
