@@ -45,7 +45,7 @@ from pymicro.telemetry import Sampler
 from pymicro.workbench import Workbench
 
 GEMM = benchmark("gemm")
-# For products too small to reach a power limit, where a visit is short; results say how long.
+# For products too small to reach a power limit, where time is short; results say how long.
 QUICK = paired.Effort(block_s=0.15, warm_up_s=0.5, most_s=4.0)
 REFERENCE = Path(__file__).parent / "reference"
 DTYPES = ("fp16", "bf16", "fp8_e4m3", "int8", "tf32", "fp32", "fp64")
@@ -102,7 +102,7 @@ class Row:
 
 
 def rows(kind: str) -> list[Row]:
-    """The table for `cuda` or `cpu`, rows with a bar first: they fit into the first visits."""
+    """The table for `cuda` or `cpu`, rows with a bar first: they come first where time runs out."""
     own = [Row(d, *mnk, bar=bar, batch=many) for (d, many, *mnk), bar in BARS[kind].items()]
     return own + [replace(row, fill="zeros", bar=None) for row in own if row.has_burst]
 

@@ -20,13 +20,13 @@ HEAD = (
 
 
 def pair(held: Sequence[Result], row: Any) -> Pair | None:
-    """The newest of a row that were taken in one visit, ours and the vendor's; None: none were."""
-    visits: dict[str, dict[bool, Result]] = {}
+    """The newest of a row that were taken in one run, ours and the vendor's; None: none were."""
+    runs: dict[str, dict[bool, Result]] = {}
     for result in held:
         details = result.details
         if result.outcome == "ok" and details.get("row") == row.name:
-            visits.setdefault(result.run_id, {})[bool(details.get("is_vendor"))] = result
-    whole = [sides for sides in visits.values() if len(sides) == 2]
+            runs.setdefault(result.run_id, {})[bool(details.get("is_vendor"))] = result
+    whole = [sides for sides in runs.values() if len(sides) == 2]
     if not whole or len(whole[-1][False].times_s) != len(whole[-1][True].times_s):
         return None
     return whole[-1][False], whole[-1][True]

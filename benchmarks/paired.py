@@ -39,7 +39,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Shared:
-    """What all results of a visit have in common."""
+    """What all results of a run have in common."""
 
     device: Mapping[str, Any]
     environment: Mapping[str, Any]

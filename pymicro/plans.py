@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pymicro.benchmark import Case
-from pymicro.workloads.products import Product, attentions, hottest
+from pymicro.workloads.products import attentions, hottest
 
 PARTS = ("library", "generations", "flags", "attention", "compile")
 # Formats in which the jobs' products are asked for, those that torch uses unasked first.
@@ -95,10 +95,3 @@ def attention_shapes() -> list[dict[str, Any]]:
 
 def flag_shapes() -> list[tuple[int, int, int]]:
     return list(_FLAG_SHAPES)
-
-
-def job_of(m: int, n: int, k: int, layout: str) -> str:
-    """Which job a product comes from; empty if from none."""
-    same = (p for p in hottest(100) if (p.m, p.n, p.k, p.layout) == (m, n, k, layout))
-    found: Product | None = next(same, None)
-    return found.job if found else ""

@@ -83,10 +83,6 @@ class Samples:
     def times_s(self) -> list[float]:
         return [t.seconds for t in self.timings]
 
-    @property
-    def clocks_hz(self) -> list[float | None]:
-        return [t.sm_clock_hz for t in self.timings]
-
     def block_means_s(self) -> list[float | None]:
         """Mean seconds of a call in each turn; None for a turn whose samples were all rejected."""
         ends = [*self.blocks[1:], len(self.timings)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pymicro.analysis.cases import Case
 from pymicro.analysis.explain import ENDS, NAMES, Explanation, explain
+from pymicro.analysis.predict import MODEL
 from pymicro.analysis.primitives import GROUPS, Primitives
 from pymicro.analysis.simulate import simulate
 from pymicro.analysis.what_if import applied
@@ -15,8 +16,6 @@ from pymicro.errors import PymicroError, UsageError
 
 # What two devices share: their intervals move together, and mostly cancel.
 _SHARED = ("host", "library", "gap", "floor")
-# What nothing shared explains: each simulation may be off by this, apart from the primitives.
-_MODEL = 0.05
 # A tie is no other order.
 _CLEARLY = 0.97
 # Remedies that are tried to turn an order round.
@@ -82,7 +81,7 @@ def _ratio(a: Explanation, b: Explanation) -> tuple[float, float, float]:
 
     own_s, other_s = a.prediction.seconds.value, b.prediction.seconds.value
     middle = of(own_s, other_s)
-    below = above = 2 * math.log1p(_MODEL) ** 2
+    below = above = 2 * math.log1p(MODEL) ** 2
     for group in GROUPS:
         moves = []
         for end in ENDS:

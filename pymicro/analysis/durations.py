@@ -7,13 +7,14 @@ up to the whole.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pymicro.analysis import products
-from pymicro.analysis.primitives import Kernel, Primitives
+from pymicro.analysis.primitives import SHORT_PATHS, Kernel, Primitives
 from pymicro.analysis.work import Product, Work
 
 # In the order in which causes are taken away. `ideal`: the best format at the paper rate, and
@@ -22,6 +23,13 @@ PARTS = ("ideal", "format", "shape", "clock", "quality")
 # The cache serves a working set up to this share of its size fully, and beyond twice its size not
 # at all: replacement is not perfect.
 _HELD, _LOST = 0.6, 2.0
+# Shapes that differ by more than a factor of eight in all are no neighbours.
+_NEAR = math.log(8.0)
+# Numbers of a head, queries of a block below which it is a decode step's, and how many blocks an SM
+# works on at once in effect.
+_HEAD, _FEW_QUERIES, _OVERLAP = 64, 8, 1.1
+# Below this many rows the gradient of an embedding takes a path without sorting.
+_FEW_ROWS = 3072
 
 
 @dataclass(frozen=True)
@@ -165,7 +173,7 @@ class Clock:
         p = self._p
         if not p.sm_clock_hz:
             return float("inf")
-        is_narrow = work.dtype in ("float16", "bfloat16")
+        is_narrow = work.dtype in SHORT_PATHS
         return kernel.per_clk[is_narrow] * p.sm_count * p.sm_clock_hz * p.library.speed.value
 
     def _memory_s(self, work: Work, dram: float) -> float:
@@ -180,22 +188,9 @@ class Clock:
         return 0.5 if wide and self._best in ("fp16", "bf16") else 1.0
 
 
-# Shapes that differ by more than a factor of eight in all are no neighbours.
-_NEAR = math.log(8.0)
-
-
 def _distance(a: Product, b: Product) -> float:
     pairs = ((a.batch, b.batch), (a.m, b.m), (a.n, b.n), (a.k, b.k))
     return sum(abs(math.log(x / y)) for x, y in pairs)
-
-
-# Numbers of a head, queries of a block below which it is a decode step's, and how many blocks an SM
-# works on at once in effect.
-_HEAD, _FEW_QUERIES, _OVERLAP = 64, 8, 1.1
-
-
-# Below this many rows the gradient of an embedding takes a path without sorting.
-_FEW_ROWS = 3072
 
 
 def kernel_of(work: Work, p: Primitives) -> Kernel:
@@ -224,9 +219,6 @@ def bandwidth(p: Primitives, size_bytes: float, dram: float | None = None) -> fl
 
 def _along(curve: tuple[tuple[float, float], ...], size: float) -> float:
     """A measured curve between its points, in logarithms of the size."""
-    import bisect
-    import math
-
     place = bisect.bisect_left(curve, (size, 0.0))
     if place == 0:
         return curve[0][1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pymicro.analysis.cases import Case
@@ -12,7 +13,7 @@ from pymicro.workloads.trace import ITEM_BYTES, Operator, Phase, pasts_of
 
 _WIDTH = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "amp_fp16": 4, "amp_bf16": 4}
 # What the driver, the context and the libraries take before the first tensor.
-CONTEXT_BYTES = 0.8e9
+_CONTEXT_BYTES = 0.8e9
 # Two moments of Adam, each like the weights.
 _MOMENTS = 2
 # The allocator cannot use all that it holds; blocks of unequal sizes leave holes.
@@ -33,7 +34,7 @@ class Need:
     def total(self) -> float:
         """All of it, with the holes of the allocator and what a context takes."""
         own = self.weights + self.gradients + self.optimiser + self.activations + self.cache
-        return own * _HOLES + CONTEXT_BYTES
+        return own * _HOLES + _CONTEXT_BYTES
 
     def parts(self) -> dict[str, float]:
         return {
@@ -54,6 +55,14 @@ def need(case: Case) -> Need:
         return Need(weights + half, weights, _MOMENTS * weights, kept, 0.0)
     widest = max((_widest(case, phase) for phase in case.trace.phases), default=0.0)
     return Need(weights, 0.0, 0.0, 3 * widest, sum(_cache(case, p) for p in case.trace.phases))
+
+
+def most_batch(case: Case, wanted: Need, room_bytes: float) -> int:
+    """The largest batch that fits: what grows with the batch grows in proportion."""
+    fixed = wanted.weights + wanted.gradients + wanted.optimiser
+    growing = (wanted.activations + wanted.cache) / case.job.batch
+    left = (room_bytes - _CONTEXT_BYTES) / _HOLES - fixed
+    return max(0, math.floor(left / growing)) if growing > 0 else 0
 
 
 def _kept(case: Case, phase: Phase) -> float:

@@ -14,8 +14,11 @@ from pymicro.analysis.work import Work
 
 # Less of the wall time than this in kernels, and the device is not what bounds the job.
 _BUSY = 0.85
-# What no primitive holds: products of this many shapes, caches, drift between runs.
-_MODEL = 0.05
+# What no primitive holds: products of this many shapes, caches, drift between runs. Each simulation
+# may be off by this share, whatever its primitives are.
+MODEL = 0.05
+# Share of its power limit that a card draws while it is awake and waits: assumed, of no source.
+_AWAKE = 0.3
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,11 @@ class Prediction:
 
     @property
     def energy_j(self) -> Value | None:
-        """Energy of the card; between a third of its limit, idle but awake, and all of it."""
+        """Energy of the card in joules; None where its power limit is not known."""
         power_w = self.primitives.power_w
         if power_w is None:
             return None
-        low, high = power_w * 0.3, power_w * (0.3 + 0.7 * self.busy_share)
+        low, high = power_w * _AWAKE, power_w * (_AWAKE + (1 - _AWAKE) * self.busy_share)
         return Value(
             self.seconds.value * (low + high) / 2, self.seconds.low * low,
             self.seconds.high * power_w, "power limit x time, assumed share", "assumed",
@@ -77,7 +80,7 @@ def interval(
 
 def between(middle: float, ends: Iterable[Iterable[float]], kind: Kind) -> Value:
     """A figure with the interval that follows from what it is at both ends of each group."""
-    below = above = (middle * _MODEL) ** 2
+    below = above = (middle * MODEL) ** 2
     for group in ends:
         moves = [end - middle for end in group]
         below += min(*moves, 0.0) ** 2

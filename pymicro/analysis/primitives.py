@@ -15,6 +15,10 @@ from pymicro.analysis.work import Product
 
 # Formats a product may run in; each is a row of `dtypes`.
 PATHS = ("fp32", "tf32", "fp16", "bf16")
+# Of torch's formats those with a path of their own; all others are multiplied as FP32.
+SHORT_PATHS = {"float16": "fp16", "bfloat16": "bf16"}
+# A product this large on every side shows the rate of its path.
+LARGE_SIDE = 2048
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class Primitives:
 
     def path(self, dtype: str, tf32: bool = False) -> str:
         """The path on which a product of torch's `dtype` runs here."""
-        short = {"float16": "fp16", "bfloat16": "bf16"}.get(dtype, "fp32")
+        short = SHORT_PATHS.get(dtype, "fp32")
         if short == "fp32" and tf32 and self.peaks.get("tf32"):
             return "tf32"
         # A format whose own path is missing or slow is multiplied in FP32, as libraries do.

@@ -17,6 +17,9 @@ from pymicro.dtypes import DTYPES
 from pymicro.errors import Unavailable
 from pymicro.results import Result
 
+# Of a CPU's kernels the table has bytes a nanosecond and core, where others have them a clock.
+_A_NANOSECOND_HZ = 1e9
+
 
 def primitives(
     spec: Spec, results: Sequence[Result] = (), host: HostCosts | None = None, measured: bool = True
@@ -52,12 +55,12 @@ def primitives(
         rates=rates,
         dram=dram,
         l2=known.l2 or printed.l2(spec, dram),
-        floor=known.floor or printed.of_metric("null_kernel_us", 0.25),
+        floor=known.floor or printed.floor(),
         gap=known.gap or printed.gap(),
         graph_gap=known.graph_gap or printed.graph_gap(),
         reach_s=printed.reach(),
         link=known.link or printed.link(spec),
-        link_s=known.link_s or Value(12e-6, 8e-6, 20e-6, "assumed", "assumed"),
+        link_s=known.link_s or printed.link_start(),
         host=host or tables.default_host(),
         library=tables.default_library(),
         clock=known.clock,
@@ -85,7 +88,7 @@ def _of_cpu(spec: CpuSpec, known: stored.Stored) -> Primitives:
     peaks = {p: paper[p] or known.rates[p].value for p in known.rates if p in paper}
     dram = known.dram
     return Primitives(
-        name=spec.name, key=spec.key, sm_count=spec.physical_cores, sm_clock_hz=1e9,
+        name=spec.name, key=spec.key, sm_count=spec.physical_cores, sm_clock_hz=_A_NANOSECOND_HZ,
         l2_bytes=spec.last_level_cache_bytes or 0, memory_bytes=spec.memory_bytes, power_w=None,
         peaks=peaks, paper_dram=spec.memory_bytes_per_s or dram.high,
         rates={p: known.rates[p] for p in peaks}, dram=dram, l2=known.l2 or dram.times(3.0),

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pymicro import stats
-from pymicro.analysis.primitives import PATHS
+from pymicro.analysis.primitives import LARGE_SIDE, PATHS
 from pymicro.analysis.values import Value
 from pymicro.analysis.work import Product
 from pymicro.results import Result
 
-# A product this large on every side shows the rate.
-_LARGE = 2048
 # A stream this large no cache holds.
 _BEYOND_CACHES = 2**28
 # Between runs of one device; the spread of the samples comes on top.
@@ -80,7 +78,7 @@ def _product(result: Result) -> Iterator[tuple[tuple[str, Product], Value]]:
 def _rates(products: Sequence[Result]) -> Iterator[tuple[str, Value]]:
     for path in PATHS:
         large = [
-            r for r in products if r.dtype == path and min(r.params[x] for x in "mnk") >= _LARGE
+            r for r in products if r.dtype == path and min(r.params[x] for x in "mnk") >= LARGE_SIDE
         ]
         if large:
             seconds = [(r, _seconds(r)) for r in large]
@@ -104,7 +102,7 @@ def _clocks(products: Sequence[Result]) -> Iterator[tuple[str, Value]]:
     for path in PATHS:
         shares = []
         for r in products:
-            if r.dtype != path or min(r.params[x] for x in "mnk") < _LARGE:
+            if r.dtype != path or min(r.params[x] for x in "mnk") < LARGE_SIDE:
                 continue
             clocks = [c for c in r.sample_sm_clock_hz or () if c]
             peak = r.device.get("peak_ops_per_s", {}).get(path)

@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pymicro.analysis.cases import Case
-from pymicro.analysis.memory_need import CONTEXT_BYTES, Need, need
+from pymicro.analysis.memory_need import Need, most_batch, need
 from pymicro.analysis.predict import Prediction, predict
 from pymicro.analysis.primitives import Primitives
 from pymicro.analysis.values import Value
+from pymicro.errors import UsageError
 
 # The first bucket of gradients is sent when it is full, and the last one when nothing is left to
 # hide it behind: PyTorch's default of 25 MiB.
 _BUCKET_BYTES = 25 * 2**20
 # What a driver keeps to itself.
 _USABLE = 0.97
+# Less of a step's speed than this left by PCI Express, and NVLink is needed.
+_ENOUGH = 0.8
 
 
 @dataclass(frozen=True)
@@ -85,22 +88,12 @@ def _spilt(case: Case, p: Primitives, made: Prediction, missing: float) -> Value
     count, _ = case.units
     ways = 2 if case.trace.task == "train" else 1
     each = p.link.times(1 / (missing * ways * count))
-    link = Value(
-        1 / each.value, 1 / each.high, 1 / each.low, p.link.source, p.link.kind
-    )  # fmt: skip
+    link = Value(1 / each.value, 1 / each.high, 1 / each.low, p.link.source, p.link.kind)
     s = made.seconds
     return Value(
         max(s.value, link.value), max(s.low, link.low), max(s.high, link.high), link.source,
         link.kind,
     )  # fmt: skip
-
-
-def most_batch(case: Case, wanted: Need, room: float) -> int:
-    """The largest batch that fits: what grows with the batch grows in proportion."""
-    fixed = wanted.weights + wanted.gradients + wanted.optimiser
-    growing = (wanted.activations + wanted.cache) / case.job.batch
-    left = (room - CONTEXT_BYTES) / 1.1 - fixed
-    return max(0, math.floor(left / growing)) if growing > 0 else 0
 
 
 def several(case: Case, p: Primitives, made: Prediction, gpus: int, link: str = "") -> Several:
@@ -126,10 +119,6 @@ def several(case: Case, p: Primitives, made: Prediction, gpus: int, link: str = 
     high = (made.seconds.high / steps + max(sent.high - backward_s, exposed_s)) * rounds
     seconds = Value(total, low, max(high, total), bus.source, bus.kind)
     return Several(gpus, kind, seconds, sent, exposed_s, one_s / total / gpus)
-
-
-# Less of a step's speed than this left by PCI Express, and NVLink is needed.
-_ENOUGH = 0.8
 
 
 def needs_nvlink(made: Choice) -> bool | None:
@@ -159,8 +148,6 @@ def prices(texts: Sequence[str], known: Mapping[str, str]) -> dict[str, float]:
     Raises:
         UsageError: no such card, or no number.
     """
-    from pymicro.errors import UsageError
-
     found = {}
     for text in texts:
         card, _, number = text.partition("=")

@@ -145,13 +145,7 @@ def _peers(results: Sequence[Result]) -> list[Finding]:
     told = [r for r in _copies(results) if "peer_access" in r.details]
     if not told:
         return []
-    peers = [
-        Peer(
-            *paths.ends(r.params["pair"]), r.details["peer_access"], r.details["why_no_peer"] or ""
-        )
-        for r in told
-    ]
-    said = link_health.untold(peers)
+    said = link_health.untold([_peer(r) for r in told])
     return [Finding("link-no-peer-access", "info", said)] if said else []
 
 

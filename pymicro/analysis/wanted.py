@@ -8,7 +8,7 @@ from typing import Any
 
 from pymicro.analysis.cases import Case
 from pymicro.analysis.durations import Clock
-from pymicro.analysis.primitives import Primitives
+from pymicro.analysis.primitives import SHORT_PATHS, Primitives
 from pymicro.analysis.work import Product
 
 # Layouts that `pymicro gemm` has; gradients of weights read their first operand transposed, and
@@ -18,7 +18,6 @@ _LAYOUTS = ("nt", "nn")
 _MOST_BATCH = 512
 # Products beyond this share of all products' time change nothing.
 _ENOUGH = 0.98
-_PATHS = {"float16": "fp16", "bfloat16": "bf16"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,11 @@ def products(case: Case, p: Primitives | None) -> list[tuple[str, Product, float
         for step in stretch.steps:
             work = case.program.works[step.work]
             if work.product:
-                path = p.path(work.dtype, case.config.tf32) if p else _PATHS.get(work.dtype, "fp32")
+                path = (
+                    p.path(work.dtype, case.config.tf32)
+                    if p
+                    else SHORT_PATHS.get(work.dtype, "fp32")
+                )
                 one = clock.of(work).seconds if clock else float(work.flop)
                 key = (path, work.product)
                 seconds[key] = seconds.get(key, 0.0) + stretch.times * one

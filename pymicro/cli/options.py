@@ -30,21 +30,21 @@ class _Seconds(click.FloatRange):
 
 @dataclass(frozen=True)
 class Common:
-    """The values of the common flags, as typed."""
+    """The values of the common flags, as typed; `dtype` is the one that benchmarks differ in."""
 
-    device: str
-    backend: str
     dtype: str
-    format: str
-    store: str | None
-    no_store: bool
-    label: str | None
-    budget: float | None
-    seed: int
-    fill: str
-    cache: Literal["hot", "cold"] | None
-    sustained: str
-    quiet: bool
+    device: str = "auto"
+    backend: str = "all"
+    format: str = "table"
+    store: str | None = None
+    no_store: bool = False
+    label: str | None = None
+    budget: float | None = None
+    seed: int = 0
+    fill: str = "normal"
+    cache: Literal["hot", "cold"] | None = None
+    sustained: str = "best"
+    quiet: bool = False
     tune: bool = False
     plot: str | None = None
 

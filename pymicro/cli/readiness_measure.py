@@ -74,24 +74,18 @@ def _common(asked: Asked) -> Any:
     from pymicro.cli.options import Common
 
     return Common(
-        device=asked.device,
-        backend="all",
         dtype=",".join(asked.formats),
-        format="table",
+        device=asked.device,
         store=asked.store,
         no_store=asked.no_store,
-        label=None,
         budget=asked.budget_s,
-        seed=0,
-        fill="normal",
-        cache=None,
         sustained="none",
         quiet=asked.quiet,
     )
 
 
 class _Run:
-    """One visit to one GPU."""
+    """One measuring of one GPU, part after part, within the budget."""
 
     def __init__(self, asked: Asked, session: Any, device: Any) -> None:
         self._asked, self._session = asked, session

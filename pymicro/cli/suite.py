@@ -124,11 +124,8 @@ def _cache(point: Any) -> Any:
 def _common(device: str, values: dict[str, Any]) -> Any:
     from pymicro.cli.options import Common
 
-    return Common(
-        device=device, backend="torch", dtype="fp32", format="table", store=values["store"],
-        no_store=False, label=None, budget=values["budget"], seed=0, fill="normal", cache=None,
-        sustained="none", quiet=True,
-    )  # fmt: skip
+    store, budget = values["store"], values["budget"]
+    return Common("fp32", device, "torch", store=store, budget=budget, sustained="none", quiet=True)
 
 
 def _line(point: Any, result: Any) -> str:

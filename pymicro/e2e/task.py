@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
-from pymicro.e2e import generating, loader
+from pymicro.e2e import loader
 from pymicro.e2e.generating import Enough, Generating
 from pymicro.e2e.training import Training
 from pymicro.workloads.jobs import Job
@@ -88,10 +88,3 @@ def synthetic(wanted: Job, vocabulary: int) -> list[dict[str, Any]]:
         }
         for number in range(2 * wanted.batch)
     ]
-
-
-def phases(row: Model) -> tuple[str, ...]:
-    """Phases that a run tells of, in order."""
-    if row.task == "train":
-        return ("loader", "input", "forward", "backward", "optimiser")
-    return ("loader", "input", *generating.PHASES)

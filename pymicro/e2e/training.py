@@ -6,7 +6,7 @@ calls that are timed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -109,9 +109,3 @@ def host_batch(batch: int, length: int, vocabulary: int, pinned: bool) -> dict[s
         "labels": torch.randint(0, 2, (batch,)),
     }
     return {name: t.pin_memory() for name, t in made.items()} if pinned else made
-
-
-def batches(one: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same batch for ever: time does not depend on what the tokens are."""
-    while True:
-        yield one

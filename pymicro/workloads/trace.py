@@ -139,7 +139,12 @@ class Trace:
     def key(self) -> str:
         """What tells it from the other traces; the name of its file."""
         how = self.search or self.task
-        return "-".join((self.model, how, self.precision, self.attention, self.device))
+        return key_of(self.model, how, self.precision, self.attention, self.device)
+
+
+def key_of(model: str, how: str, precision: str, attention: str, device: str) -> str:
+    """A trace's key; `how` is `train`, `greedy` or `beam`."""
+    return "-".join((model, how, precision, attention, device))
 
 
 def save(trace: Trace, path: Path) -> None:

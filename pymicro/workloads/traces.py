@@ -41,7 +41,7 @@ def find(
     wide = "fp32" if precision == "tf32" else precision
     hows = ("train", "greedy" if beams == 1 else "beam")
     for how in hows:
-        path = path_of("-".join((model, how, wide, attention, device)), folder)
+        path = path_of(trace.key_of(model, how, wide, attention, device), folder)
         if path.exists():
             return trace.load(path)
     have = [key for key in keys(folder) if key.startswith(f"{model}-") and key.endswith(device)]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Times = npt.NDArray[np.float64]
-# Stamps are rounded to nanoseconds; a shorter gap is none.
+# Stamps are rounded to nanoseconds: a shorter gap is none, a shorter overlap neither.
 ROUNDING_S = 2e-9
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pymicro.analysis.profile import names
+from pymicro.analysis.profile.busy import ROUNDING_S
 from pymicro.analysis.profile.names import State
 from pymicro.analysis.profile.trace import CALL, MARK, OP, OVERHEAD, STACK, Host, Trace
 
-# Stamps are rounded to nanoseconds: an event that ends so little after another begins is before it.
-_ROUNDING_S = 2e-9
 _DOMINANT = (State.INPUT, State.START_UP)
 
 
@@ -145,7 +144,7 @@ class _Flattening:
 
     def _advance(self, until_s: float) -> None:
         stack = self._stack
-        while stack[-1].end_s <= until_s + _ROUNDING_S and len(stack) > 1:
+        while stack[-1].end_s <= until_s + ROUNDING_S and len(stack) > 1:
             top = stack.pop()
             self._emit(top, min(top.end_s, until_s))
         self._emit(stack[-1], until_s)
