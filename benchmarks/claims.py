@@ -6,7 +6,7 @@
 Every figure is simulated from primitives that `pymicro predict` shows; the wording of the claims is
 that of the notes on the two articles (S1: five devices, two jobs; S2: nine cards by data sheet).
 A claim *holds* or *does not hold* where the intervals leave one answer, else it *cannot tell*.
-The CPU is two cores of an AMD EPYC (Zen 3), measured; sixteen such cores are assumed to be eight
+The CPU is two cores of an AMD EPYC (Zen 5), measured; sixteen such cores are assumed to be eight
 times as fast in products and twice in memory.
 """
 

@@ -18,7 +18,7 @@ from pymicro.devices.cpu import CpuSpec
 from pymicro.results import Store
 
 HERE = Path(__file__).parent
-CPU = "16 cores of Zen 3"
+CPU = "16 cores of Zen 5"
 CARDS = {
     "T4": "t4",
     "RTX 4090": "rtx_4090",
@@ -63,11 +63,11 @@ class Judged:
 def device(name: str) -> Primitives:
     if name != CPU:
         return primitives(catalogue()[CARDS[name]], measured=False)
-    folder = HERE / "reference" / "cpu_zen3_2cores"
+    folder = HERE / "reference" / "cpu_zen5_2cores"
     results = [
         r for f in ("gemm", "bandwidth") for r in Store(folder / f"{f}.jsonl").read().results
     ]
-    two = primitives(CpuSpec(name="AMD EPYC (Zen 3)", physical_cores=2), results)
+    two = primitives(CpuSpec(name="AMD EPYC (Zen 5)", physical_cores=2), results)
     eight = {"rates": 8.0, "dram": 2.0}
     for group, factor in eight.items():
         two = two.scaled(group, factor)

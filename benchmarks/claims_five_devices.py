@@ -50,13 +50,14 @@ def slow_cpu() -> Judged:
 
 
 def two_hundred() -> Judged:
-    two = replace(device(CPU), sm_count=2)
-    for group in ("rates", "dram"):
-        two = two.scaled(group, 1 / 8 if group == "rates" else 1 / 2)
+    # Free notebooks give two threads of one core; which CPU the article had is lost.
+    one = replace(device(CPU), sm_count=1)
+    for group, share in (("rates", 1 / 16), ("dram", 1 / 2)):
+        one = one.scaled(group, share)
     card = predict_s(job("distilbert"), device("RTX 4090"))
-    few, many = (predict_s(job("distilbert", CPU), p) / card for p in (two, device(CPU)))
+    few, many = (predict_s(job("distilbert", CPU), p) / card for p in (one, device(CPU)))
     verdict = "holds" if many > 200 else "does not hold" if few < 200 else "cannot tell"
-    told = f"4090 over 2 such cores {few:.0f} x, over 16 {many:.0f} x; which CPU is lost"
+    told = f"4090 over one such core {few:.0f} x, over 16 {many:.0f} x; which CPU is lost"
     return Judged("S1-3", verdict, "pymicro predict distilbert --device 4090", told)
 
 
