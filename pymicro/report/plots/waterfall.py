@@ -36,6 +36,8 @@ def image(told: Explanation, file: str) -> None:
         text = f"{height:.3g}"
         axes.annotate(text, (place, bottom + max(height, 0)), ha="center", va="bottom", fontsize=8)
     axes.set_xticks(list(places), [b[0] for b in bars], rotation=30, ha="right", fontsize=8)
+    # Room for the figure over the highest bar: matplotlib ends the axis at a bar's own edge.
+    axes.set_ylim(0, 1.08 * max(bottom + max(height, 0) for _, bottom, height, _ in bars))
     axes.set_ylabel("seconds")
     made = told.prediction
     axes.set_title(f"{made.case.label}\n{made.primitives.name}", fontsize=9)
