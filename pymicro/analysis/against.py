@@ -85,7 +85,12 @@ def _ratio(a: Explanation, b: Explanation) -> tuple[float, float, float]:
     for group in GROUPS:
         moves = []
         for end in ENDS:
-            left_s, right_s = (sum(told.moved[group, end].values()) for told in (a, b))
+            left_s, right_s = (
+                sum(told.moved[group, end].values())
+                if (group, end) in told.moved
+                else told.prediction.seconds.value
+                for told in (a, b)
+            )
             if group in _SHARED:
                 moves.append(of(left_s, right_s) - middle)
             else:

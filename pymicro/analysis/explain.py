@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from pymicro.analysis.cases import Case
 from pymicro.analysis.predict import Prediction, between, evidence, predict
-from pymicro.analysis.primitives import GROUPS, Primitives
+from pymicro.analysis.primitives import Primitives, moving
 from pymicro.analysis.simulate import simulate
 from pymicro.analysis.values import Value, worst
 from pymicro.errors import UsageError
@@ -100,10 +100,11 @@ def explain(case: Case, p: Primitives, measured_s: float | None = None) -> Expla
     found = split(case, p)
     if measured_s is not None:
         _refuse(measured_s, found["floor"], case.label)
+    groups = moving(p, case.config.graphs)
     moved = {
-        (group, end): split(case, p.with_value(group, end)) for group in GROUPS for end in ENDS
+        (group, end): split(case, p.with_value(group, end)) for group in groups for end in ENDS
     }
-    totals = [[sum(moved[group, end].values()) for end in ENDS] for group in GROUPS]
+    totals = [[sum(moved[group, end].values()) for end in ENDS] for group in groups]
     seconds = between(sum(found.values()), totals, evidence(p))
     parts = tuple(_parts(p, found, moved))
     return Explanation(predict(case, p, seconds), parts, moved, measured_s)

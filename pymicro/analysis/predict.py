@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pymicro.analysis.cases import Case
-from pymicro.analysis.primitives import GROUPS, Primitives
+from pymicro.analysis.primitives import Primitives, moving
 from pymicro.analysis.simulate import Simulation, simulate
 from pymicro.analysis.values import Kind, Value, worst
 from pymicro.analysis.work import Work
@@ -59,7 +59,8 @@ def predict(case: Case, p: Primitives, seconds: Value | None = None) -> Predicti
     """Simulate a case on a device; `seconds` is its time with interval where that is known."""
     found = simulate(case.program, p, case.config)
     if seconds is None:
-        seconds = interval(lambda q: simulate(case.program, q, case.config).seconds, p)
+        groups = moving(p, case.config.graphs)
+        seconds = interval(lambda q: simulate(case.program, q, case.config).seconds, p, groups)
     count, unit = case.units
     steady = seconds.times((found.seconds - found.config.start_s) / max(found.seconds, 1e-12))
     return Prediction(
@@ -67,9 +68,7 @@ def predict(case: Case, p: Primitives, seconds: Value | None = None) -> Predicti
     )
 
 
-def interval(
-    of: Callable[[Primitives], float], p: Primitives, groups: Iterable[str] = GROUPS
-) -> Value:
+def interval(of: Callable[[Primitives], float], p: Primitives, groups: Iterable[str]) -> Value:
     """A figure that follows from primitives, with the interval that follows from theirs.
 
     One group after the other goes to its ends; their effects are taken as independent.

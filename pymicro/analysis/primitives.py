@@ -205,7 +205,16 @@ class Primitives:
 
 
 # Groups that move together when an interval is worked out; a larger figure is slower or faster.
-GROUPS = ("rates", "dram", "l2", "floor", "gap", "link", "host", "products", "library")
+GROUPS = (
+    "rates", "clock", "batched_share", "dram", "l2", "floor", "gap", "graph_gap", "reach_s", "link",
+    "link_s", "host", "products", "library",
+)  # fmt: skip
+
+
+def moving(p: Primitives, graphs: bool) -> tuple[str, ...]:
+    """The groups whose ends can move a job's time; `graphs` says whether it replays graphs."""
+    unused = "gap" if graphs else "graph_gap"
+    return tuple(g for g in GROUPS if g != unused and p.with_value(g, "low") != p)
 
 
 def _at(held: Any, end: str) -> Any:

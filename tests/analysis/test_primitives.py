@@ -1,8 +1,10 @@
 """Each primitive from the best evidence there is, with an interval and a source."""
 
+import dataclasses
+
 import pytest
 
-from pymicro.analysis.primitives import GROUPS, PATHS
+from pymicro.analysis.primitives import GROUPS, PATHS, moving
 from pymicro.analysis.primitives_sources import primitives
 from pymicro.analysis.primitives_tables import default_host, default_library
 from pymicro.analysis.values import KINDS, Value, of_several, spread, worst
@@ -128,8 +130,22 @@ def test_a_faster_host_is_faster_in_everything():
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_group_has_two_ends(group):
-    p = primitives(catalogue()["h200_sxm_141gb"])
+    p = complete()
     assert p.with_value(group, "low") != p.with_value(group, "high")
+
+
+def complete():
+    """A card of which everything is known, also what most cards lack."""
+    share = {"fp32": spread(0.8, 0.1, "x", "published")}
+    found = primitives(catalogue()["h200_sxm_141gb"])
+    return dataclasses.replace(found, clock=share, batched_share=share)
+
+
+def test_what_cannot_move_a_job_is_left_out():
+    p = complete()
+    assert set(moving(p, graphs=False)) == set(GROUPS) - {"graph_gap"}
+    assert set(moving(p, graphs=True)) == set(GROUPS) - {"gap"}
+    assert "clock" not in moving(dataclasses.replace(p, clock={}), graphs=False)
 
 
 def test_the_library_knows_every_class():
