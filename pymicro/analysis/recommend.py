@@ -60,13 +60,18 @@ class Choice:
     several: tuple[Several, ...]
 
 
+def missing_bytes(wanted: Need, p: Primitives) -> float:
+    """Bytes that do not fit the card; 0 where they do, or where its memory is not known."""
+    return max(0.0, wanted.total - p.memory_bytes * _USABLE) if p.memory_bytes else 0.0
+
+
 def choice(
     case: Case, p: Primitives, price_an_hour: float | None = None, gpus: int = 1, link: str = ""
 ) -> Choice:
     """Judge one card for a job."""
     wanted, made = need(case), predict(case, p)
     room = (p.memory_bytes or 0) * _USABLE
-    missing = max(0.0, wanted.total - room) if p.memory_bytes else 0.0
+    missing = missing_bytes(wanted, p)
     seconds = _spilt(case, p, made, missing)
     cost = seconds.times(price_an_hour / 3600) if price_an_hour is not None else None
     kinds = [link] if link else sorted(p.allreduce)

@@ -7,11 +7,13 @@ from typing import Any
 
 from pymicro.analysis.against import Against
 from pymicro.analysis.explain import Explanation
+from pymicro.analysis.memory_need import need
+from pymicro.analysis.recommend import missing_bytes
 from pymicro.analysis.study import Study
 from pymicro.analysis.what_if import Outcome
 from pymicro.report.jobs import _time, seconds
 from pymicro.report.terminal import Terminal
-from pymicro.units import percent
+from pymicro.units import binary_bytes, percent
 
 
 def show(
@@ -23,6 +25,11 @@ def show(
     out.say(f"{made.case.label}\non {made.primitives.name}{f' ({note})' if note else ''}")
     for said in made.case.notes:
         out.say(f"note: {said}")
+    if missing := missing_bytes(need(made.case), made.primitives):
+        out.say(
+            f"note: {binary_bytes(round(missing))} of the job do not fit the card; the parts below "
+            "are of a card that held them, and `pymicro predict` says what spilling them costs."
+        )
     if told.measured_s is not None:
         word = "inside" if told.agrees else "outside"
         out.say(f"measured {_time(told.measured_s)}, {word} the prediction {seconds(made.seconds)}")

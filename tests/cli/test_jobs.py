@@ -222,3 +222,12 @@ def test_a_run_of_another_job_is_refused(tmp_path, words, said):
     file = tmp_path / "x.jsonl"
     stored_run(file)
     assert said in refused("explain", *words, "--store", str(file))
+
+
+@pytest.mark.parametrize(("batch", "fits"), [("64", False), ("1", True)])
+def test_a_job_that_does_not_fit_is_said_not_to(batch, fits):
+    words = ["llama-1b", "--device", "P6000", "--batch", batch, "--length", "2048", "--output", "8"]
+    told = CliRunner().invoke(cli, ["explain", *words])
+    assert ("do not fit the card" not in told.output) == fits
+    told = CliRunner().invoke(cli, ["predict", *words])
+    assert ("time, did it fit" not in told.output) == fits
