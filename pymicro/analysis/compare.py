@@ -37,6 +37,7 @@ METRICS = {
             ("transfer", "collective"),
         ),
         Metric("launch", (), ("launch",), ("launch",)),
+        Metric("jobs", (), (), ("e2e",)),
         Metric("power", on_paper.POWER),
         Metric("price"),
     )

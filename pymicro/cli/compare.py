@@ -100,7 +100,8 @@ def _subjects(
 def _rates() -> dict[str, str]:
     from pymicro.suite import benchmarks
 
-    return {b.name: b.rate for b in benchmarks().values()}
+    # Whole jobs are no benchmark of the suite; their samples are steps or tokens.
+    return {"e2e": "s_per_step", **{b.name: b.rate for b in benchmarks().values()}}
 
 
 def _prices(text: str | None) -> tuple[float, ...]:
