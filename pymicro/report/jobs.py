@@ -35,7 +35,7 @@ def show_prediction(made: Prediction, chosen: Choice, note: str = "") -> None:
     for said in made.case.notes:
         out.say(f"note: {said}")
     rows = [
-        ("time" if chosen.fits else "time, did it fit", seconds(made.seconds)),
+        ("time" if chosen.fits else "time if it fitted", seconds(made.seconds)),
         (f"one {made.unit}", seconds(made.unit_s)),
         ("bound by", made.bound),
         ("device busy", percent(made.busy_share)),
