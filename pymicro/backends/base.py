@@ -117,7 +117,8 @@ def offered(
         said = without_folders(str(error)).strip().splitlines()
         return (), f"{backend.name} is broken here ({type(error).__name__}: {' '.join(said[:1])})."
     if reason is None and not variants:
-        reason = f"no {benchmark} for this device."
+        where = "a CPU" if place.kind == "cpu" else "a GPU"
+        reason = f"no {benchmark} on {where}."
     return variants, reason
 
 

@@ -112,9 +112,9 @@ def _refuse(model: Model, wanted: Job) -> None:
     for name in ("batch", "length", "beams", "records", "epochs", "output"):
         value = getattr(wanted, name)
         if value < 1 and name != "output":
-            raise UsageError(f"--{name} {value}: at least 1 makes a job.")
+            raise UsageError(f"{name} {value}: at least 1 makes a job.")
         if value > _MOST:
-            raise UsageError(f"--{name} {value}: 10^9 at most.")
+            raise UsageError(f"{name} {value}: 10^9 at most.")
     if wanted.precision not in PRECISIONS:
         raise UsageError(f"unknown precision '{wanted.precision}'; known: {', '.join(PRECISIONS)}.")
     if model.task == "generate" and wanted.output < 1:

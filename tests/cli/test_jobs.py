@@ -131,7 +131,7 @@ def test_suite_lists_the_products_of_the_job():
         (("predict", "t6", "--device", "cpu"), "unknown model"),
         (("explain", "t6", "--device", "cpu"), "unknown model"),
         (("predict", "t5", "--device", "4091"), "unknown GPU"),
-        (("predict", "t5", "--device", "4090", "--records", "-5"), "--records -5"),
+        (("predict", "t5", "--device", "4090", "--records", "-5"), "records -5"),
         (("predict", "distilbert", "--device", "4090", "--epochs", "9" * 400), "10^9 at most"),
         (("explain", "--case", "5090", "--measured", "3s"), "--measured means nothing"),
         (("explain", "--case", "5090", "--what-if", "tf32"), "--what-if means nothing"),
