@@ -139,7 +139,7 @@ def test_suite_lists_the_products_of_the_job():
         (("explain", "--case", "5090", "--format", "json"), "--format table"),
         (("explain", "--trace", "x.json", "--device", "4090"), "--device means nothing"),
         (("explain", "--trace", "x.json", "--published"), "--published means nothing"),
-        (("predict", "t5", "--device", "4090", "--batch", "0"), "--batch 0"),
+        (("predict", "t5", "--device", "4090", "--batch", "0"), "batch 0"),
         (("predict", "distilbert", "--device", "4090", "--length", "513"), "512 positions"),
         (("predict", "t5", "--device", "4090", "--precision", "fp7"), "unknown precision"),
         (("predict", "t5", "--device", "4090", "--host", "fast"), "no factor"),
