@@ -10,9 +10,10 @@ from pymicro import stats
 from pymicro.errors import PymicroError
 from pymicro.timers import Call, Timer, Timing
 
-# A burst is what a device does before power and heat catch up: 20 ms of work after a rest.
+# A burst is what a device does before power and heat catch up: 20 ms of work after a rest. The
+# host checks a result before, for a tenth of a second and more in which the device rests too.
 BURST_WORK_S = 0.020
-BURST_REST_S = 0.3
+BURST_REST_S = 0.15
 _MOST_BURST_SAMPLES = 200
 
 

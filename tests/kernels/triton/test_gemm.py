@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -206,6 +207,24 @@ def test_reasons(gemm, variant, dtype, capability, runs):
     reason = gemm.why_not(variant, dtype, "nt", capability)
     assert (reason is None) is runs
     assert runs or reason.endswith(".")
+
+
+def test_the_quickest_tile_in_either_round_is_launched(gemm, monkeypatch):
+    # One look each; then two rounds of the three that were within a quarter of the best.
+    times_ms = {0: [1.0, 0.9, 1.1], 1: [9.0], 2: [1.2, 1.2, 0.8], 3: [1.1, 1.0, 1.0]}
+    asked = []
+
+    def bench(call, **how):
+        asked.append(call())
+        return times_ms[call()].pop(0)
+
+    monkeypatch.setattr(gemm.triton.testing, "do_bench", bench)
+    tiles = [gemm.Tile(64, 64, 64, 4, stages) for stages in range(4)]
+    a = SimpleNamespace(is_cuda=True)
+    c = SimpleNamespace(shape=(4096, 4096))
+    found = gemm._fastest(lambda tile, *_: lambda: tile.stages, tiles, a, None, c, "fp16", "nt")
+    assert found() == 2
+    assert asked == [0, 1, 2, 3, 0, 2, 3, 0, 2, 3]
 
 
 if __name__ == "__main__":
