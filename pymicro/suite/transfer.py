@@ -85,16 +85,17 @@ def _reduced(p: Params) -> Params:
 
 def _clock(p: Params) -> Clock:
     """Copies of pageable memory hold the host until they are done: a gate would never open.
-    Copies between GPUs are in the queue of who starts them."""
+    Copies between GPUs are in the queue of who starts them. One copy leads, so that the engine
+    has started, and traffic the other way is under way, when the clock starts."""
     path = p.get("path", "")
     if p.get("host") == "pageable":
         return Clock("host")
     requests = _REQUESTS.get(path, 1)
     if not is_peer(path):
-        return Clock("device", requests)
+        return Clock("device", requests, lead=1)
     if path == "p2p-host":
-        requests = 6 * stages(p["size"])
-    return Clock("device", requests, initiator(path, p["pair"]))
+        return Clock("device", 6 * stages(p["size"]), initiator(path, p["pair"]))
+    return Clock("device", requests, initiator(path, p["pair"]), lead=1)
 
 
 def _kernels() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
