@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pymicro.analysis.launches import is_noisy
+from pymicro.analysis.launches import is_noisy, noisy_runs
 from pymicro.errors import PymicroError, Unavailable
 from pymicro.report.terminal import Terminal
 from pymicro.results import Result, Store, latest, now_utc
@@ -68,9 +68,10 @@ class Row:
 
 def rows(results: Sequence[Result], command: str) -> list[Row]:
     """Every case that ran in all runs of at least two, in the order of the first."""
-    runs = list(dict.fromkeys(r.run_id for r in results))
+    newest = latest(results)
+    runs, noisy = {r.run_id for r in newest}, noisy_runs(newest)
     cases: dict[tuple[str, str], list[Result]] = {}
-    for r in latest(results):
+    for r in newest:
         if r.outcome == "ok":
             cases.setdefault((r.benchmark, _name(r)), []).append(r)
     return [
@@ -79,7 +80,7 @@ def rows(results: Sequence[Result], command: str) -> list[Row]:
             case,
             tuple(median(r.samples_s) / (r.steps or 1) for r in found),
             _most(found[0]),
-            any(is_noisy(r) for r in found),
+            any(is_noisy(r, noisy) for r in found),
             command,
             now_utc(),
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pymicro import stats
-from pymicro.analysis.launches import is_noisy, spread_of
+from pymicro.analysis.launches import is_noisy, noisy_runs, spread_of
 from pymicro.analysis.verdict import Rate, Verdict, judge
 from pymicro.results import Result, summary
 from pymicro.units import binary_bytes, percent, si
@@ -23,11 +23,13 @@ _FEWEST_FOR_INTERVAL = 3
 
 @dataclass(frozen=True)
 class Row:
-    """A result, its verdict (None unless ok), and the vendor's result on the same problem."""
+    """A result, its verdict (None unless ok), the vendor's result on the same problem, and whether
+    its run had a noisy host."""
 
     result: Result
     verdict: Verdict | None
     vendor: Result | None
+    is_noisy: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,15 @@ def rows(results: Sequence[Result]) -> list[Row]:
             best = vendors.get(problem(result))
             if best is None or _as_yardstick(result) < _as_yardstick(best):
                 vendors[problem(result)] = result
+    noisy = noisy_runs(results)
     return [
-        Row(r, judge(r) if r.outcome == "ok" else None, vendors.get(problem(r))) for r in results
+        Row(
+            r,
+            judge(r) if r.outcome == "ok" else None,
+            vendors.get(problem(r)),
+            is_noisy(r, noisy),
+        )
+        for r in results
     ]
 
 
@@ -144,7 +153,7 @@ def with_spread(row: Row) -> str:
     if row.verdict is None:
         return ""
     if result.benchmark == "launch":
-        noisy = " noisy host" if is_noisy(result) else ""
+        noisy = " noisy host" if row.is_noisy else ""
         return f"±{100 * spread_of(result):.1f} %{noisy}"
     if result.benchmark != "transfer" or result.params["size"] > _LATENCY_BYTES:
         return ""
