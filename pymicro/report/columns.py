@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pymicro import stats
+from pymicro.analysis.collectives import bus_bytes_per_s
 from pymicro.analysis.launches import is_noisy, noisy_runs, spread_of
 from pymicro.analysis.verdict import Rate, Verdict, judge
 from pymicro.results import Result, summary
@@ -107,7 +108,7 @@ _SIZES = (("batch", "heads", "queries", "keys", "width"), ("rows", "width", "inn
 _SAID = (
     "unit", "op", "size", "level", "access", "where", "step", "pages",
     "call", "side", "path", "pair", "host", "node",
-    "model", "batch", "length", "output", "beams",
+    "ranks", "link", "model", "batch", "length", "output", "beams",
 )  # fmt: skip
 _UNSAID = (
     ("level", "memory"),
@@ -119,7 +120,7 @@ _UNSAID = (
     ("beams", 1),
 )
 # Bare numbers of these would not say what they count.
-_NAMED = ("node", "batch", "length", "output", "beams")
+_NAMED = ("node", "ranks", "batch", "length", "output", "beams")
 
 
 def _word(name: str, value: Any) -> str:
@@ -155,10 +156,18 @@ def with_spread(row: Row) -> str:
     if result.benchmark == "launch":
         noisy = " noisy host" if row.is_noisy else ""
         return f"±{100 * spread_of(result):.1f} %{noisy}"
-    if result.benchmark != "transfer" or result.params["size"] > _LATENCY_BYTES:
+    is_copy = result.benchmark in ("transfer", "collective")
+    if not is_copy or result.params["size"] > _LATENCY_BYTES:
         return ""
     seconds = stats.median(result.samples_s)
     return f"{si(seconds, 's')} ±{100 * spread_of(result):.1f} %"
+
+
+def _bus(row: Row) -> str:
+    """Of a collective, what each rank's link carries."""
+    if row.verdict is None or row.result.benchmark != "collective":
+        return ""
+    return si(bus_bytes_per_s(row.result), "B/s")
 
 
 def _rate(row: Row, *kinds: str) -> Rate | None:
@@ -204,6 +213,7 @@ COLUMNS = (
     Column("problem", lambda r: shape(r.result), is_number=False),
     Column("threads", _threads),
     Column("rate", lambda r: with_interval(r.result, _rate(r, "sustained", "steady"))),
+    Column("bus bandwidth", _bus),
     Column("spread", with_spread),
     Column("burst", lambda r: with_interval(r.result, _rate(r, "burst"))),
     Column("of peak", lambda r: _percent(r.verdict.peak_fraction if r.verdict else None)),

@@ -246,6 +246,14 @@ def test_the_reason_is_nvmls_or_a_list_of_suspects(monkeypatch, status, words):
     assert words in said
 
 
+@pytest.mark.parametrize(("status", "joined"), [(0, True), (3, False), (RuntimeError("x"), None)])
+def test_whether_a_pair_is_joined_by_nvlink(monkeypatch, status, joined):
+    fake = FakeGpus(2)
+    monkeypatch.setattr(driver, "cuda", lambda: fake)
+    gpus = [driver.Gpu(i, i, 100 + i) for i in range(2)]
+    assert topology.are_nvlinked(*gpus, binding=Nvml(status)) is joined
+
+
 def test_another_gpus_queue_is_timed_with_that_gpu_current(machine, monkeypatch):
     fake = machine(4)
 
