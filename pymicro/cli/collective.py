@@ -89,6 +89,8 @@ def _found(job: Job, device: Device, given: Mapping[str, Any]) -> list[Result]:
 
     reason = missing("torch", "torch")
     if ranks.is_rank():
+        if os.environ["WORLD_SIZE"] == "1":
+            reason = "one rank has nobody to exchange with: a collective needs two."
         if reason is not None:
             return [records.skipped(job, 1, reason, _shared(device, given))]
         told: list[dict[str, Any]] = []

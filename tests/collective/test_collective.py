@@ -152,6 +152,15 @@ def test_one_gpu_is_a_skip_that_says_why(gpus, tmp_path):
     assert (result.outcome, result.variant) == ("skipped", "nccl")
 
 
+def test_one_rank_of_torchrun_is_a_skip_too(gpus, monkeypatch):
+    gpus(1)
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    done = run("--no-store")
+    assert done.return_value == 3
+    assert "nobody to exchange with" in " ".join(done.output.split())
+
+
 def test_a_rank_that_fails_is_a_failed_case_beside_what_ran(gpus, monkeypatch):
     gpus(4)
     record = {"operation": "all-reduce", "size": 2**30, "ranks": 4, "times_s": [5e-3] * 9,
