@@ -84,7 +84,16 @@ class Compared:
     @property
     def spread(self) -> float:
         """Between our slowest and fastest round, relative."""
-        return (max(self.ours) - min(self.ours)) / median(self.ours)
+        return _spread(self.ours)
+
+    @property
+    def their_spread(self) -> float:
+        """The same of theirs: where theirs is wide too, it is the machine's."""
+        return _spread(self.theirs)
+
+
+def _spread(rates: Sequence[float]) -> float:
+    return (max(rates) - min(rates)) / median(rates)
 
 
 def theirs(document: str, gpu: int) -> Rates:
@@ -177,7 +186,7 @@ def _output(command: Sequence[str]) -> str:
 
 def show(rows: Sequence[Compared], terminal: Terminal) -> None:
     quoted = any(row.is_quoted for row in rows)
-    titles = ("test", "ours, GB/s", "rounds within", "theirs" if not quoted else "quoted",
+    titles = ("test", "ours, GB/s", "within", "quoted" if quoted else "theirs", "within",
               "ratio", "rounds", "bar", "")  # fmt: skip
     cells = [
         (
@@ -185,6 +194,7 @@ def show(rows: Sequence[Compared], terminal: Terminal) -> None:
             f"{median(row.ours):.2f}",
             f"{100 * row.spread:.2f} %",
             f"{median(row.theirs):.2f}",
+            f"{100 * row.their_spread:.2f} %",
             f"{row.ratio:.4f}",
             f"{min(row.ratios):.4f}-{max(row.ratios):.4f}",
             f"{row.least:.3f}",
@@ -192,7 +202,7 @@ def show(rows: Sequence[Compared], terminal: Terminal) -> None:
         )
         for row in rows
     ]
-    terminal.table(titles, cells, numbers=(1, 2, 3, 4, 6))
+    terminal.table(titles, cells, numbers=(1, 2, 3, 4, 5, 7))
 
 
 def main(words: Sequence[str] | None = None) -> int:

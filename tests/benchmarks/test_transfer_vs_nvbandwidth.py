@@ -69,6 +69,7 @@ def test_ratios_come_from_rounds():
     )
     assert row.ratio == pytest.approx(1.0)
     assert row.spread == pytest.approx(5 / 54)
+    assert row.their_spread == pytest.approx(10 / 50)
     assert row.ratios == pytest.approx([1.0, 1.1, 0.9])
     assert not row.is_quoted
 

@@ -152,6 +152,13 @@ def test_one_gpu_is_a_skip_that_says_why(gpus, tmp_path):
     assert (result.outcome, result.variant) == ("skipped", "nccl")
 
 
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_every_gpu_is_a_rank_unless_told_otherwise(gpus, count):
+    gpus(count)
+    assert command._ranks("cuda", None) == (count, None)
+    assert command._ranks("cuda", 2) == (2, None)
+
+
 def test_one_rank_of_torchrun_is_a_skip_too(gpus, monkeypatch):
     gpus(1)
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
