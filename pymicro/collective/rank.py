@@ -100,7 +100,8 @@ class Arrays:
             self._out = torch.full((count,), -1, **self._kind)
             given = self._numbers(count)[rank * part : (rank + 1) * part].clone()
             self._expected = self._numbers(count)
-            self.call = lambda: dist.all_gather_into_tensor(self._out, given)
+            gather = _named(dist, "all_gather_single", "all_gather_into_tensor")
+            self.call = lambda: gather(self._out, given)
             return
         sums = self._numbers(count) * ranks + ranks // 2  # Odd ranks add one.
         given = self._numbers(count) + rank % 2
@@ -110,7 +111,8 @@ class Arrays:
             return
         self._out = torch.full((part,), -1, **self._kind)
         self._expected = sums[rank * part : (rank + 1) * part]
-        self.call = lambda: dist.reduce_scatter_tensor(self._out, given)
+        scatter = _named(dist, "reduce_scatter_single", "reduce_scatter_tensor")
+        self.call = lambda: scatter(self._out, given)
 
     def _numbers(self, count: int) -> Any:
         """Below the bound of the format, with a period that is no power of two but for bf16."""
@@ -120,6 +122,11 @@ class Arrays:
     def wrong(self) -> int:
         """How many elements differ from what one call must leave."""
         return int((self._out != self._expected).sum())
+
+
+def _named(dist: Any, *names: str) -> Any:
+    """The first that this torch has; the later names are those of older ones."""
+    return next(getattr(dist, name) for name in names if hasattr(dist, name))
 
 
 def main(words: list[str]) -> int:
