@@ -2,16 +2,16 @@
 
     python benchmarks/transfer_vs_nvbandwidth.py                   nvbandwidth from the PATH
     python benchmarks/transfer_vs_nvbandwidth.py --binary FILE --rounds 5
-    python benchmarks/transfer_vs_nvbandwidth.py --device cuda:1
+    python benchmarks/transfer_vs_nvbandwidth.py --device cuda:1 --size 256
 
 Expected: copy engines at 0.995 of nvbandwidth's rate or more, each way and each way while the other
 is busy; our kernel at 1.00 or more; the rounds of each row within 0.5 % of each other.
 
 The two take turns, each in a process of its own, with copies of 512 MiB of pinned memory
 (nvbandwidth is told so; it takes the median of three series of 16). A ratio is the median over
-rounds. Where there is no nvbandwidth, our rates stand beside figures that it gave on one H200
-(PCIe 5 x16) in December 2026; they say nothing of another machine. Each run is appended to
-reference/<device>/transfer_vs_nvbandwidth.jsonl.
+rounds; the least and the greatest of them stand beside it. Where there is no nvbandwidth, our rates
+stand beside figures that it gave on one H200 (PCIe 5 x16) in December 2026; they say nothing of
+another machine. Each run is appended to reference/<device>/transfer_vs_nvbandwidth.jsonl.
 """
 
 from __future__ import annotations
@@ -73,11 +73,27 @@ class Compared:
     is_quoted: bool
     ratio: float
     least: float
+    size_mib: int = SIZE_MIB
+
+    @property
+    def ratios(self) -> list[float]:
+        """Of each round."""
+        theirs = self.theirs * len(self.ours) if len(self.theirs) == 1 else self.theirs
+        return [a / b for a, b in zip(self.ours, theirs, strict=True)]
 
     @property
     def spread(self) -> float:
         """Between our slowest and fastest round, relative."""
-        return (max(self.ours) - min(self.ours)) / median(self.ours)
+        return _spread(self.ours)
+
+    @property
+    def their_spread(self) -> float:
+        """The same of theirs: where theirs is wide too, it is the machine's."""
+        return _spread(self.theirs)
+
+
+def _spread(rates: Sequence[float]) -> float:
+    return (max(rates) - min(rates)) / median(rates)
 
 
 def theirs(document: str, gpu: int) -> Rates:
@@ -115,7 +131,9 @@ def ours(document: str) -> Rates:
     return found
 
 
-def compared(our_rounds: Sequence[Rates], their_rounds: Sequence[Rates]) -> list[Compared]:
+def compared(
+    our_rounds: Sequence[Rates], their_rounds: Sequence[Rates], size_mib: int = SIZE_MIB
+) -> list[Compared]:
     """Every row that ran in all rounds; where nvbandwidth never ran, beside the quoted figures."""
     found = []
     for row in ROWS:
@@ -128,22 +146,23 @@ def compared(our_rounds: Sequence[Rates], their_rounds: Sequence[Rates]) -> list
         ratios = [x / y for x, y in zip(a, b * len(a) if len(b) == 1 else b, strict=True)]
         is_quoted = not their_rounds
         names = (row.test, row.variant, row.path)
-        found.append(Compared(*names, tuple(a), tuple(b), is_quoted, median(ratios), row.least))
+        rates = (tuple(a), tuple(b), is_quoted, median(ratios))
+        found.append(Compared(*names, *rates, row.least, size_mib))
     return found
 
 
-def run_theirs(binary: str, gpu: int) -> Rates:
+def run_theirs(binary: str, gpu: int, size_mib: int) -> Rates:
     """One round of nvbandwidth."""
-    command = [binary, "-j", "-b", str(SIZE_MIB), "-t", *(row.test for row in ROWS)]
+    command = [binary, "-j", "-b", str(size_mib), "-t", *(row.test for row in ROWS)]
     return theirs(_output(command), gpu)
 
 
-def run_ours(device: str) -> Rates:
+def run_ours(device: str, size_mib: int) -> Rates:
     """One round of `pymicro transfer`."""
     chosen = ",".join(dict.fromkeys(row.path for row in ROWS))
     command = [
         sys.executable, "-m", "pymicro", "transfer", "--device", device, "--backend", "cuda",
-        "--host", "pinned", "--path", chosen, "--size", f"{SIZE_MIB}MiB", "--no-store", "--quiet",
+        "--host", "pinned", "--path", chosen, "--size", f"{size_mib}MiB", "--no-store", "--quiet",
         "--format", "json",
     ]  # fmt: skip
     return ours(_output(command))
@@ -167,21 +186,23 @@ def _output(command: Sequence[str]) -> str:
 
 def show(rows: Sequence[Compared], terminal: Terminal) -> None:
     quoted = any(row.is_quoted for row in rows)
-    titles = ("test", "ours, GB/s", "rounds within", "theirs" if not quoted else "quoted",
-              "ratio", "least", "")  # fmt: skip
+    titles = ("test", "ours, GB/s", "within", "quoted" if quoted else "theirs", "within",
+              "ratio", "rounds", "bar", "")  # fmt: skip
     cells = [
         (
             row.test,
             f"{median(row.ours):.2f}",
             f"{100 * row.spread:.2f} %",
             f"{median(row.theirs):.2f}",
+            f"{100 * row.their_spread:.2f} %",
             f"{row.ratio:.4f}",
+            f"{min(row.ratios):.4f}-{max(row.ratios):.4f}",
             f"{row.least:.3f}",
             "" if row.ratio >= row.least else "below",
         )
         for row in rows
     ]
-    terminal.table(titles, cells, numbers=(1, 2, 3, 4, 5))
+    terminal.table(titles, cells, numbers=(1, 2, 3, 4, 5, 7))
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -189,6 +210,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--binary", help="nvbandwidth; by default the one on the PATH")
     parser.add_argument("--device", default="auto", help="auto, cuda:N or a GPU's UUID")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=int, default=SIZE_MIB, metavar="MIB", help="of a copy")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="folder of devices' folders")
     given = parser.parse_args(words)
     try:
@@ -208,10 +230,10 @@ def _study(given: argparse.Namespace, device: Any) -> int:
     our_rounds: list[Rates] = []
     their_rounds: list[Rates] = []
     for _ in range(given.rounds):
-        our_rounds.append(run_ours(given.device))
+        our_rounds.append(run_ours(given.device, given.size))
         if binary is not None:
-            their_rounds.append(run_theirs(binary, device.index or 0))
-    rows = compared(our_rounds, their_rounds)
+            their_rounds.append(run_theirs(binary, device.index or 0, given.size))
+    rows = compared(our_rounds, their_rounds, given.size)
     if not rows:
         raise Unavailable("no row ran.")
     _store(rows, given.out / (getattr(device.spec, "key", None) or "unknown"))

@@ -68,12 +68,15 @@ class Clock:
     `host`: what asking for it costs the host; on a CPU the two are one.
 
     `requests` is how much one call puts into a device's queue, which is bounded. `device` is the
-    number of the device whose queue is timed, None for the one that the run is on.
+    number of the device whose queue is timed, None for the one that the run is on. `lead` calls
+    run untimed right before the timed ones: the time is then that of a call among others, without
+    what it takes until an engine starts.
     """
 
     side: Literal["device", "host"] = "device"
     requests: int = 1
     device: int | None = None
+    lead: int = 0
 
 
 class Reference(Protocol):

@@ -99,17 +99,18 @@ class RequestTimer(HostTimer):
         return super().time(call, repeats)
 
 
-def most_repeats(requests: int) -> int:
-    """How many calls of so many requests fit the driver's queue.
+def most_repeats(requests: int, lead: int = 0) -> int:
+    """How many calls of so many requests fit the driver's queue behind `lead` others.
 
     Raises:
         Unavailable: not even one does.
     """
-    if requests > MAX_QUEUED_CALLS:
+    if requests * (1 + lead) > MAX_QUEUED_CALLS:
         raise Unavailable(
-            f"{requests} requests in a row may fill the driver's queue; {MAX_QUEUED_CALLS} do not."
+            f"{requests * (1 + lead)} requests in a row may fill the driver's queue; "
+            f"{MAX_QUEUED_CALLS} do not."
         )
-    return MAX_QUEUED_CALLS // requests
+    return MAX_QUEUED_CALLS // requests - lead
 
 
 class EventTimer:
@@ -117,6 +118,7 @@ class EventTimer:
 
     name = "cuda events"
     max_repeats = MAX_QUEUED_CALLS
+    _lead = 0
 
     def __init__(self, gpu: driver.Gpu, stream: int) -> None:
         self._stream = driver.cuda().CUstream(stream)
@@ -126,14 +128,14 @@ class EventTimer:
         self._pace = _Pace()
         self._load()
 
-    def for_requests(self, requests: int) -> EventTimer:
-        """The same clock for calls that each queue so much.
+    def for_requests(self, requests: int, lead: int = 0) -> EventTimer:
+        """The same clock for calls that each queue so much, behind `lead` untimed ones.
 
         Raises:
             Unavailable: one call alone is more than the queue holds.
         """
         other = copy.copy(self)
-        other.max_repeats = most_repeats(requests)
+        other.max_repeats, other._lead = most_repeats(requests, lead), lead
         return other
 
     def _load(self) -> None:
@@ -153,6 +155,8 @@ class EventTimer:
         self._gate.close()
         try:
             self._clock.read(0)
+            for _ in range(self._lead):
+                call()
             driver.check(cuda.cuEventRecord(self._start, self._stream))
             queueing = self.now()
             for queued in range(repeats):

@@ -104,7 +104,9 @@ class Workbench:
             return self._elsewhere(wanted)
         if wanted.side == "host":
             return RequestTimer(self.synchronise, wanted.requests)
-        return timer if wanted.requests == 1 else timer.for_requests(wanted.requests)
+        if (wanted.requests, wanted.lead) == (1, 0):
+            return timer
+        return timer.for_requests(wanted.requests, wanted.lead)
 
     def _elsewhere(self, wanted: Clock) -> Timer:
         """The clock of another device, on whose queue the work of a case is put."""
@@ -115,7 +117,9 @@ class Workbench:
             with driver.current(gpu.context):
                 self._others[wanted.device] = gpu.context, EventTimer(gpu, self.place.stream)
         context, timer = self._others[wanted.device]
-        return ElsewhereTimer(partial(driver.current, context), timer.for_requests(wanted.requests))
+        return ElsewhereTimer(
+            partial(driver.current, context), timer.for_requests(wanted.requests, wanted.lead)
+        )
 
     def pairs(self) -> tuple[str, ...]:
         """All ordered pairs of GPUs, `0-1`; of a single one that with itself."""

@@ -30,6 +30,13 @@ def test_more_requests_than_the_queue_holds_are_refused():
         object.__new__(EventTimer).for_requests(501)
 
 
+def test_calls_that_lead_take_room_in_the_queue():
+    timer = object.__new__(EventTimer).for_requests(4, lead=1)
+    assert timer.max_repeats == MAX_QUEUED_CALLS // 4 - 1
+    with pytest.raises(Unavailable, match="600 requests"):
+        object.__new__(EventTimer).for_requests(300, lead=1)
+
+
 def test_a_workbench_has_the_clock_that_is_wanted():
     on_cpu = workbench.Workbench("cpu")
     assert isinstance(on_cpu.clock(Clock("host", 100)), HostTimer)
@@ -41,4 +48,5 @@ def test_a_workbench_has_the_clock_that_is_wanted():
     host, device = on_gpu.clock(Clock("host", 100)), on_gpu.clock(Clock("device", 100))
     assert (type(host), type(device)) == (RequestTimer, EventTimer)
     assert (host.max_repeats, device.max_repeats) == (5, 5)
+    assert on_gpu.clock(Clock(lead=1)).max_repeats == MAX_QUEUED_CALLS - 1
     assert on_gpu.timer.max_repeats == MAX_QUEUED_CALLS

@@ -43,7 +43,7 @@ FLOORS = (
     {"probes"},
     {"analysis", "plans", "suite", "workbench"},
     {"outcomes"},
-    {"e2e", "profiling", "report", "run", "tuning"},
+    {"collective", "e2e", "profiling", "report", "run", "tuning"},
     {"cli"},
     {"__main__"},
 )

@@ -98,6 +98,13 @@ def test_work_is_queued_between_events_behind_the_closed_gate(monkeypatch):
     assert timing.sm_clock_hz == 1.4e9
 
 
+def test_calls_that_lead_run_untimed_right_before_the_timed_ones(monkeypatch):
+    timer, _, log = event_timer(monkeypatch, 3.0)
+    timing = timer.for_requests(4, lead=2).time(lambda: log.append("call"), 3)
+    assert log == ["gate", 0, "call", "call", "start", "call", "call", "call", "stop", 1, "wait"]
+    assert timing.seconds == pytest.approx(1e-3)
+
+
 def test_a_long_call_known_from_before_leaves_the_device_idle_for_a_few_only(monkeypatch):
     """The host needs 10 us a call, the device 250: what cools meanwhile is repaid with clock."""
     timer, gate, _ = event_timer(monkeypatch, 25.0)

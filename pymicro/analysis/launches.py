@@ -3,7 +3,7 @@ run so that the device never waits for the next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from pymicro import calls, stats
@@ -12,6 +12,9 @@ from pymicro.units import binary_bytes, si
 
 # Half the middle half of the samples, relative: a quiet host stays below it.
 _NOISY = 0.05
+# Where more of a run's rows are noisy, its host is: a row that was spared was lucky, and may be
+# a third slower in the next process.
+_NOISY_ROWS = 1 / 3
 # Work nine times as long as its call leaves the call a tenth of the time.
 _WORTH = 9
 
@@ -91,10 +94,24 @@ def spread_of(result: Result) -> float:
     return max(spread(result.samples_s), apart)
 
 
-def is_noisy(result: Result) -> bool:
-    """Whether a launch was timed on a host that was not quiet."""
-    is_host = result.params.get("side") != "device"
-    return result.benchmark == "launch" and is_host and spread_of(result) > _NOISY
+def is_noisy(result: Result, runs: Set[str] = frozenset()) -> bool:
+    """Whether a launch was timed on a host that was not quiet, by its own samples or, where it is
+    one of `runs`, by those of others."""
+    return _is_of_host(result) and (result.run_id in runs or spread_of(result) > _NOISY)
+
+
+def noisy_runs(results: Sequence[Result]) -> set[str]:
+    """Runs during which the host was noisy."""
+    rows: dict[str, list[bool]] = {}
+    for r in filter(_is_of_host, results):
+        rows.setdefault(r.run_id, []).append(spread_of(r) > _NOISY)
+    return {run for run, noisy in rows.items() if sum(noisy) > _NOISY_ROWS * len(noisy)}
+
+
+def _is_of_host(r: Result) -> bool:
+    """Whether it is what a call costs the host."""
+    is_host = r.params.get("side") != "device"
+    return r.benchmark == "launch" and is_host and r.outcome == "ok"
 
 
 def findings(results: Sequence[Result]) -> list[Finding]:

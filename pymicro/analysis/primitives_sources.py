@@ -67,7 +67,7 @@ def primitives(
         curve=known.curve,
         products=known.products,
         batched_share=tables.batched(spec),
-        allreduce=dict(printed.allreduce(spec)),
+        allreduce={**dict(printed.allreduce(spec)), **known.allreduce},
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pymicro import stats
 from pymicro.analysis.primitives import LARGE_SIDE, PATHS
@@ -15,6 +16,8 @@ from pymicro.results import Result
 _BEYOND_CACHES = 2**28
 # Between runs of one device; the spread of the samples comes on top.
 _LEAST = 0.02
+# Smaller collectives are mostly their start.
+_LARGE_COLLECTIVE = 2**28
 # A launch returns this much before its kernel ends, at least.
 _SHORTEST_GAP_S = 0.2e-6
 
@@ -34,6 +37,7 @@ class Stored:
     graph_gap: Value | None = None
     link: Value | None = None
     link_s: Value | None = None
+    allreduce: Mapping[str, Value] = field(default_factory=dict)
 
 
 def of(results: Iterable[Result]) -> Stored:
@@ -54,6 +58,7 @@ def of(results: Iterable[Result]) -> Stored:
         graph_gap=_gap(graph),
         link=_link(good),
         link_s=_link_start(good),
+        allreduce=dict(_allreduce(good)),
     )
 
 
@@ -178,6 +183,24 @@ def _link(results: Sequence[Result]) -> Value | None:
 def _link_start(results: Sequence[Result]) -> Value | None:
     found = [r for r in results if _is_upload(r) and r.params.get("size", 0) <= 2**12]
     return _seconds(min(found, key=lambda r: r.params["size"])) if found else None
+
+
+def _allreduce(results: Sequence[Result]) -> Iterator[tuple[str, Value]]:
+    """Bus bandwidth by kind of link, of the largest all-reduce over as many GPUs as were tried."""
+    found: dict[str, list[Result]] = {}
+    for r in results:
+        p = r.params
+        if r.benchmark == "collective" and p.get("op") == "all-reduce" and _is_large(p):
+            found.setdefault(p["link"], []).append(r)
+    for link, over_it in found.items():
+        best = max(over_it, key=lambda r: (r.params["ranks"], r.params["size"]))
+        rate = _bandwidth(best).times(best.details["bus_factor"])
+        yield link, replace(rate, source=f"{rate.source}, {best.params['ranks']} ranks")
+
+
+def _is_large(params: Mapping[str, Any]) -> bool:
+    """Whether a collective shows the link's rate, and over which one."""
+    return params["size"] >= _LARGE_COLLECTIVE and params["link"] in ("nvlink", "pcie")
 
 
 def _is_upload(r: Result) -> bool:

@@ -124,7 +124,9 @@ def _peaks(result: Result) -> tuple[float | None, float | None]:
 def is_from_memory(result: Result) -> bool:
     """Whether the bytes crossed the device's memory bus: not those of a cache or inside an SM."""
     on_chip = result.params.get("level", "memory") != "memory"
-    over_a_link = result.benchmark == "transfer" and result.params.get("path") != "d2d"
+    over_a_link = result.benchmark == "collective" or (
+        result.benchmark == "transfer" and result.params.get("path") != "d2d"
+    )
     return (
         result.bytes > 0
         and not on_chip

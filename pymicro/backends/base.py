@@ -43,7 +43,11 @@ class Prepared:
 
 
 class Backend(Protocol):
-    """One way to run cases."""
+    """One way to run cases.
+
+    One may have `benchmarks` too, names of all that it takes part in: then it is asked about no
+    other, which spares the import of its library.
+    """
 
     name: str
     # Whether this is the yardstick that users know, the vendor's or the framework's own library;
@@ -108,6 +112,9 @@ def offered(
     backend: Backend, benchmark: str, dtype: str, place: Place
 ) -> tuple[tuple[str, ...], str | None]:
     """A backend's variants of a benchmark at a place; if there are none, the reason."""
+    known = getattr(backend, "benchmarks", None)
+    if known is not None and benchmark not in known:
+        return (), _absent(benchmark, place)
     try:
         reason = backend.why_not(place)
         variants = backend.variants(benchmark, dtype, place) if reason is None else ()
@@ -117,9 +124,12 @@ def offered(
         said = without_folders(str(error)).strip().splitlines()
         return (), f"{backend.name} is broken here ({type(error).__name__}: {' '.join(said[:1])})."
     if reason is None and not variants:
-        where = "a CPU" if place.kind == "cpu" else "a GPU"
-        reason = f"no {benchmark} on {where}."
+        reason = _absent(benchmark, place)
     return variants, reason
+
+
+def _absent(benchmark: str, place: Place) -> str:
+    return f"no {benchmark} on {'a CPU' if place.kind == 'cpu' else 'a GPU'}."
 
 
 @dataclass

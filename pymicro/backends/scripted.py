@@ -35,12 +35,16 @@ class ScriptedBackend(ABC):
     def wrap(self, array: Any, dtype: str, place: Place) -> Any:
         """The language's own array over the same memory, in its own type for `dtype`."""
 
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        return tuple(_SEAMS)
+
     def notes(self) -> dict[str, Any]:
         return {}
 
     def variants(self, benchmark: str, dtype: str, place: Place) -> tuple[str, ...]:
         module = f"pymicro.kernels.{self.name}.{benchmark}"
-        if benchmark not in _SEAMS or find_spec(module) is None:
+        if find_spec(module) is None:
             return ()
         return tuple(import_module(module).VARIANTS)
 

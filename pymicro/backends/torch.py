@@ -15,6 +15,7 @@ class TorchBackend:
     name = "torch"
     is_vendor = True
     vendor_variants = ()
+    benchmarks = ("gemm", "bandwidth", "launch")
 
     def why_not(self, place: Place) -> str | None:
         reason = missing("torch", "torch")

@@ -9,6 +9,7 @@ import click
 
 import pymicro
 from pymicro.cli import (
+    collective,
     compare,
     devices,
     doctor,
@@ -51,6 +52,7 @@ def cli() -> None:
 
 for _benchmark in benchmarks().values():
     cli.add_command(measure.command(_benchmark))
+cli.add_command(collective.command)
 cli.add_command(devices.command)
 cli.add_command(doctor.command)
 cli.add_command(readiness.command)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pymicro import stats
-from pymicro.analysis.launches import is_noisy, spread_of
+from pymicro.analysis.collectives import bus_bytes_per_s
+from pymicro.analysis.launches import is_noisy, noisy_runs, spread_of
 from pymicro.analysis.verdict import Rate, Verdict, judge
 from pymicro.results import Result, summary
 from pymicro.units import binary_bytes, percent, si
@@ -23,11 +24,13 @@ _FEWEST_FOR_INTERVAL = 3
 
 @dataclass(frozen=True)
 class Row:
-    """A result, its verdict (None unless ok), and the vendor's result on the same problem."""
+    """A result, its verdict (None unless ok), the vendor's result on the same problem, and whether
+    its run had a noisy host."""
 
     result: Result
     verdict: Verdict | None
     vendor: Result | None
+    is_noisy: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,15 @@ def rows(results: Sequence[Result]) -> list[Row]:
             best = vendors.get(problem(result))
             if best is None or _as_yardstick(result) < _as_yardstick(best):
                 vendors[problem(result)] = result
+    noisy = noisy_runs(results)
     return [
-        Row(r, judge(r) if r.outcome == "ok" else None, vendors.get(problem(r))) for r in results
+        Row(
+            r,
+            judge(r) if r.outcome == "ok" else None,
+            vendors.get(problem(r)),
+            is_noisy(r, noisy),
+        )
+        for r in results
     ]
 
 
@@ -98,7 +108,7 @@ _SIZES = (("batch", "heads", "queries", "keys", "width"), ("rows", "width", "inn
 _SAID = (
     "unit", "op", "size", "level", "access", "where", "step", "pages",
     "call", "side", "path", "pair", "host", "node",
-    "model", "batch", "length", "output", "beams",
+    "ranks", "link", "model", "batch", "length", "output", "beams",
 )  # fmt: skip
 _UNSAID = (
     ("level", "memory"),
@@ -110,7 +120,7 @@ _UNSAID = (
     ("beams", 1),
 )
 # Bare numbers of these would not say what they count.
-_NAMED = ("node", "batch", "length", "output", "beams")
+_NAMED = ("node", "ranks", "batch", "length", "output", "beams")
 
 
 def _word(name: str, value: Any) -> str:
@@ -144,12 +154,20 @@ def with_spread(row: Row) -> str:
     if row.verdict is None:
         return ""
     if result.benchmark == "launch":
-        noisy = " noisy host" if is_noisy(result) else ""
+        noisy = " noisy host" if row.is_noisy else ""
         return f"±{100 * spread_of(result):.1f} %{noisy}"
-    if result.benchmark != "transfer" or result.params["size"] > _LATENCY_BYTES:
+    is_copy = result.benchmark in ("transfer", "collective")
+    if not is_copy or result.params["size"] > _LATENCY_BYTES:
         return ""
     seconds = stats.median(result.samples_s)
     return f"{si(seconds, 's')} ±{100 * spread_of(result):.1f} %"
+
+
+def _bus(row: Row) -> str:
+    """Of a collective, what each rank's link carries."""
+    if row.verdict is None or row.result.benchmark != "collective":
+        return ""
+    return si(bus_bytes_per_s(row.result), "B/s")
 
 
 def _rate(row: Row, *kinds: str) -> Rate | None:
@@ -195,6 +213,7 @@ COLUMNS = (
     Column("problem", lambda r: shape(r.result), is_number=False),
     Column("threads", _threads),
     Column("rate", lambda r: with_interval(r.result, _rate(r, "sustained", "steady"))),
+    Column("bus bandwidth", _bus),
     Column("spread", with_spread),
     Column("burst", lambda r: with_interval(r.result, _rate(r, "burst"))),
     Column("of peak", lambda r: _percent(r.verdict.peak_fraction if r.verdict else None)),

@@ -6,6 +6,7 @@ import pytest
 from fakes import H200, gemm_result
 
 from pymicro.analysis import after, launches
+from pymicro.report import columns
 
 
 def result(
@@ -108,6 +109,24 @@ def test_looks_that_differ_are_a_noisy_host_though_each_is_quiet():
     assert [launches.is_noisy(r) for r in (quiet, noisy)] == [False, True]
     assert launches.spread_of(noisy) == pytest.approx(0.1011, rel=1e-3)
     assert not launches.is_noisy(replace(noisy, params={**noisy.params, "side": "device"}))
+
+
+def test_a_run_with_many_noisy_rows_has_a_noisy_host_and_its_lucky_rows_say_so():
+    swings = [1e-3 * (1 + 0.2 * (-1) ** i) for i in range(40)]
+    lucky = result(call="args0", run_id="a")
+    device = result(2e-6, "device", run_id="a")
+    noisy = [result(call=call, times=swings, run_id="a") for call in ("args3", "args16")]
+    other = [result(call=call, run_id="b") for call in ("args0", "args3", "record")]
+    other.append(result(call="query", times=swings, run_id="b"))
+    runs = launches.noisy_runs([lucky, device, *noisy, *other])
+    assert runs == {"a"}
+    assert launches.is_noisy(lucky, runs)
+    assert not launches.is_noisy(lucky)
+    assert not launches.is_noisy(device, runs)
+    assert [launches.is_noisy(r, runs) for r in other] == [False, False, False, True]
+    assert [row.is_noisy for row in columns.rows([lucky, *noisy, *other])] == [
+        True, True, True, False, False, False, True,
+    ]  # fmt: skip
 
 
 def test_the_first_launch_of_each_layer_is_told_from_the_slowest_on():

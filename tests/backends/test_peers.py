@@ -165,6 +165,16 @@ def test_the_clock_is_that_of_who_starts():
     assert clock({"path": "h2d", "host": "pinned"}).device is None
 
 
+def test_one_copy_leads_where_the_queue_has_room():
+    """Else an engine's start would count, and a link that is said to be busy would not be yet."""
+    clock = TRANSFER.clock
+    for path in ("h2d", "d2h", "both", "h2d-busy", "d2h-busy"):
+        assert clock({"path": path, "host": "pinned"}).lead == 1
+    for path in ("p2p", "p2p-both"):
+        assert clock({"path": path, "pair": "0-1", "size": SIZE}).lead == 1
+    assert clock({"path": "h2d", "host": "pageable"}).lead == 0
+
+
 def test_parameters_that_mean_nothing_are_dropped():
     full = {"size": 16, "path": "p2p", "pair": "0-1", "host": "pinned", "node": "near"}
     assert TRANSFER.reduced(full) == {"size": 16, "path": "p2p", "pair": "0-1"}
@@ -236,6 +246,14 @@ def test_the_reason_is_nvmls_or_a_list_of_suspects(monkeypatch, status, words):
     assert words in said
 
 
+@pytest.mark.parametrize(("status", "joined"), [(0, True), (3, False), (RuntimeError("x"), None)])
+def test_whether_a_pair_is_joined_by_nvlink(monkeypatch, status, joined):
+    fake = FakeGpus(2)
+    monkeypatch.setattr(driver, "cuda", lambda: fake)
+    gpus = [driver.Gpu(i, i, 100 + i) for i in range(2)]
+    assert topology.are_nvlinked(*gpus, binding=Nvml(status)) is joined
+
+
 def test_another_gpus_queue_is_timed_with_that_gpu_current(machine, monkeypatch):
     fake = machine(4)
 
@@ -249,7 +267,7 @@ def test_another_gpus_queue_is_timed_with_that_gpu_current(machine, monkeypatch)
             assert gpu.index == self.home
             self.asked = []
 
-        def for_requests(self, requests):
+        def for_requests(self, requests, lead):
             self.asked.append(requests)
             return self
 

@@ -69,6 +69,8 @@ def test_ratios_come_from_rounds():
     )
     assert row.ratio == pytest.approx(1.0)
     assert row.spread == pytest.approx(5 / 54)
+    assert row.their_spread == pytest.approx(10 / 50)
+    assert row.ratios == pytest.approx([1.0, 1.1, 0.9])
     assert not row.is_quoted
 
 
@@ -87,15 +89,17 @@ def gpu(monkeypatch):
     device = SimpleNamespace(kind="cuda", index=0, spec=SimpleNamespace(key="some_card"))
     monkeypatch.setattr(study, "resolve", lambda word: device)
     rates = {row.test: row.quoted * (0.99 if row.variant == "sm" else 1.0) for row in study.ROWS}
-    monkeypatch.setattr(study, "run_ours", lambda word: rates)
+    monkeypatch.setattr(study, "run_ours", lambda word, size: rates)
 
 
 def test_from_end_to_end_with_a_made_up_binary(gpu, tmp_path, capsys):
     binary = tmp_path / "nvbandwidth"
     document = their_document({row.test: [str(row.quoted)] for row in study.ROWS})
-    binary.write_text(f"#!{sys.executable}\nprint({document!r})\n")
+    said = f"import sys; assert sys.argv[1:4] == ['-j', '-b', '64']; print({document!r})"
+    binary.write_text(f"#!{sys.executable}\n{said}\n")
     binary.chmod(0o755)
-    assert study.main(["--binary", str(binary), "--rounds", "2", "--out", str(tmp_path)]) == 0
+    words = ["--binary", str(binary), "--rounds", "2", "--size", "64", "--out", str(tmp_path)]
+    assert study.main(words) == 0
     out = capsys.readouterr().out
     assert out.count("below") == 2
     assert "theirs" in out

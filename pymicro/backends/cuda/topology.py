@@ -16,8 +16,20 @@ _STATUS = {
     4: "it is switched off in the driver's settings",
     5: "it is not supported",
 }
-_READ = 0  # NVML_P2P_CAPS_INDEX_READ
+_READ, _NVLINK = 0, 2  # NVML_P2P_CAPS_INDEX_READ, _NVLINK
 _OTHERWISE = "an IOMMU, access control on a PCIe switch, or a virtual machine may be in between"
+
+
+def are_nvlinked(one: Gpu, other: Gpu, binding: Any = None) -> bool | None:
+    """Whether two GPUs reach each other over NVLink; None where NVML does not tell. Virtual
+    machines hide the state of the links themselves."""
+    try:
+        first, second = (nvml.find(gpu.uuid, gpu.pci_bus_id, binding) for gpu in (one, other))
+    except Unavailable:
+        return None
+    question = first.nvml.nvmlDeviceGetP2PStatus
+    status, error = nvml.ask(lambda: question(first.handle, second.handle, _NVLINK))
+    return None if error is not None else status == 0
 
 
 def why_no_peer(one: Gpu, other: Gpu, binding: Any = None) -> str:

@@ -1,0 +1,224 @@
+"""Collectives: their definitions, their arrays, and processes over gloo from end to end."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pymicro import driver
+from pymicro.cli import cli
+from pymicro.cli import collective as command
+from pymicro.collective import rank, ranks
+from pymicro.collective.job import Job
+from pymicro.collective.operations import FORMATS, OPERATIONS
+from pymicro.devices import here
+from pymicro.dtypes import DTYPES
+from pymicro.results import Store
+
+ROOT = Path(__file__).parents[2]
+JOB = Job("cpu", ("all-reduce",), (4096,), "fp32", 0.2)
+
+
+@pytest.mark.parametrize(
+    ("operation", "two", "eight"),
+    [("all-reduce", 1.0, 1.75), ("all-gather", 0.5, 0.875), ("reduce-scatter", 0.5, 0.875)],
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(operation, two, eight):
+    """Their doc/PERFORMANCE.md: 2(n-1)/n for an all-reduce, (n-1)/n for the others."""
+    bus = OPERATIONS[operation].bus
+    assert (bus(2), bus(8)) == pytest.approx((two, eight))
+
+
+def test_sizes_divide_by_ranks_and_elements():
+    job = replace(JOB, sizes=(1, 4096, 4100), operations=("all-reduce", "all-gather"))
+    assert list(job.points(3)) == [
+        ("all-reduce", 12), ("all-reduce", 4092),
+        ("all-gather", 12), ("all-gather", 4092),
+    ]  # fmt: skip
+    assert Job.from_json(job.to_json()) == job
+
+
+def test_inputs_are_exact_in_their_format_on_a_large_host():
+    """The greatest sum over 128 ranks has a whole number's room in the format's fraction."""
+    bits = {"fp32": 24, "fp16": 11, "bf16": 8}
+    for name, (_, below) in FORMATS.items():
+        assert 128 * (below - 1) + 64 <= 2 ** bits[name]
+        assert name in DTYPES
+
+
+@pytest.fixture
+def third_of_four(monkeypatch):
+    """torch.distributed as rank 2 of 4 sees it; what the others give is worked out here."""
+    torch = pytest.importorskip("torch")
+    dist = torch.distributed
+    monkeypatch.setattr(dist, "get_rank", lambda: 2)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 4)
+    numbers = torch.arange(1024) % FORMATS["fp16"][1]
+    total = (4 * numbers + 2).to(torch.float16)
+
+    def all_reduce(array):
+        assert torch.equal(array, numbers.to(torch.float16))
+        array.copy_(total)
+
+    def gather(out, given):
+        assert torch.equal(given, numbers[512:768].to(torch.float16))
+        out.copy_(numbers)
+
+    monkeypatch.setattr(dist, "all_reduce", all_reduce)
+    for name in ("all_gather_single", "all_gather_into_tensor"):
+        monkeypatch.setattr(dist, name, gather, raising=False)
+    for name in ("reduce_scatter_single", "reduce_scatter_tensor"):
+        monkeypatch.setattr(dist, name, lambda out, given: out.copy_(total[512:768]), raising=False)
+    return torch
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_what_arrives_is_compared_element_by_element(third_of_four, operation):
+    arrays = rank.Arrays(third_of_four, operation, 2048, "fp16", "cpu")
+    assert arrays.wrong() > 200  # Before anything was exchanged.
+    arrays.call()
+    assert arrays.wrong() == 0
+    arrays._out[7] += 1
+    assert arrays.wrong() == 1
+
+
+def run(*words):
+    return CliRunner().invoke(cli, ["collective", *words], standalone_mode=False)
+
+
+def test_processes_over_gloo_from_end_to_end(tmp_path):
+    pytest.importorskip("torch")
+    store = tmp_path / "store.jsonl"
+    words = ["--device", "cpu", "--ranks", "2", "--size", "4KiB,64KiB", "--budget", "0.6"]
+    done = run(*words, "--format", "json", "--store", str(store))
+    assert done.return_value == 0, done.output
+    document = json.loads(done.stdout)
+    found = [(r["params"]["op"], r["params"]["size"], r["outcome"]) for r in document["results"]]
+    assert found == [(op, size, "ok") for op in OPERATIONS for size in (4096, 65536)]
+    kept = Store(store).read().results
+    assert len(kept) == 6
+    for result in kept:
+        assert result.variant == "gloo"
+        assert (result.params["ranks"], result.params["link"]) == (2, "host")
+        assert result.verified.passed
+        assert len(result.times_s) >= 3
+    assert len(document["findings"]) == 3
+
+
+def test_torchrun_may_start_the_ranks(tmp_path):
+    pytest.importorskip("torch")
+    words = ["collective", "--device", "cpu", "--op", "all-gather", "--size", "4KiB"]
+    words += ["--budget", "0.2", "--store", str(tmp_path / "s.jsonl")]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [sys.executable, *torchrun, "-m", "pymicro", *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (result,) = Store(tmp_path / "s.jsonl").read().results  # Of rank 0 alone.
+    assert (result.outcome, result.params["ranks"]) == ("ok", 2)
+
+
+def test_a_rank_that_fails_ends_all_and_is_quoted():
+    pytest.importorskip("torch")
+    told, failure = ranks.measured(replace(JOB, dtype="fp99"), 2)
+    assert told == []
+    assert "fp99" in str(failure)
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    def gpus(count):
+        device = here.Device("cuda", 0, "Some Card", None, "made up")
+        monkeypatch.setattr(here, "resolve", lambda word: device)
+        monkeypatch.setattr(driver, "device_count", lambda: count)
+
+    return gpus
+
+
+def test_one_gpu_is_a_skip_that_says_why(gpus, tmp_path):
+    gpus(1)
+    done = run("--store", str(tmp_path / "s.jsonl"))
+    assert done.return_value == 3
+    assert "one GPU has nobody to exchange with" in " ".join(done.output.split())
+    (result,) = Store(tmp_path / "s.jsonl").read().results
+    assert (result.outcome, result.variant) == ("skipped", "nccl")
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_every_gpu_is_a_rank_unless_told_otherwise(gpus, count):
+    gpus(count)
+    assert command._ranks("cuda", None) == (count, None)
+    assert command._ranks("cuda", 2) == (2, None)
+
+
+def test_one_rank_of_torchrun_is_a_skip_too(gpus, monkeypatch):
+    gpus(1)
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    done = run("--no-store")
+    assert done.return_value == 3
+    assert "nobody to exchange with" in " ".join(done.output.split())
+
+
+def test_a_rank_that_fails_is_a_failed_case_beside_what_ran(gpus, monkeypatch):
+    gpus(4)
+    record = {"operation": "all-reduce", "size": 2**30, "ranks": 4, "times_s": [5e-3] * 9,
+              "repeats": 2, "stopped": "steady", "timer": "cuda events, slowest rank"}  # fmt: skip
+    missing = {"operation": "all-gather", "size": 4096, "ranks": 4, "outcome": "skipped",
+               "reason": "no support."}  # fmt: skip
+    failure = ranks.RankFailed("rank 3 failed: unhandled system error.")
+    monkeypatch.setattr(ranks, "measured", lambda job, count: ([record, missing], failure))
+    monkeypatch.setattr(command, "_are_nvlinked", lambda: True)
+    done = run("--no-store", "--format", "json")
+    assert done.return_value == 1
+    results = json.loads(done.stdout)["results"]
+    assert [r["outcome"] for r in results] == ["ok", "skipped", "failed"]
+    assert results[0]["params"]["link"] == "nvlink"
+    assert "rank 3" in results[2]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--ranks", "3"), "sees 2 GPUs"),
+        (("--op", "all-redcue"), "did you mean"),
+        (("--size", "big"), "big"),
+    ],
+)
+def test_words_that_cannot_be_meant(gpus, words, said):
+    gpus(2)
+    done = run(*words, "--no-store")
+    assert said in str(done.exception)
+    assert done.exception.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("nvlinks", "status", "link"),
+    [
+        (None, False, "pcie"),
+        (None, True, "nvlink"),  # A virtual machine hides the links, and tells of pairs.
+        ({"up": 0, "of": 18}, True, "pcie"),
+        ({"up": 18, "of": 18}, False, "nvlink"),
+    ],
+)
+def test_over_what_ranks_reach_each_other(monkeypatch, nvlinks, status, link):
+    monkeypatch.setattr(command, "_are_nvlinked", lambda: status)
+    told = {"device": {"kind": "cuda"}, "environment": {"gpu": {"nvlinks": nvlinks}}}
+    assert command._link(told, 1) == link
+    assert command._link(told, 2) == "network"
+    assert command._link({"device": {"kind": "cpu"}, "environment": {"gpu": None}}, 1) == "host"
+
+
+def test_a_rank_is_known_by_its_environment():
+    assert ranks.is_rank({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"})
+    assert not ranks.is_rank({"RANK": "0"})
