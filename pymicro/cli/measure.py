@@ -37,6 +37,10 @@ def command(benchmark: Benchmark) -> click.Command:
     )
 
 
+# What a narrow screen leaves out of a list of kernels.
+_LIST_LEAVING = ("row bytes", "capability")
+
+
 def _listing(benchmark: Benchmark) -> list[click.Option]:
     """`--list`, where a benchmark has a table of kernels."""
     if benchmark.kernels is None:
@@ -49,7 +53,8 @@ def _listing(benchmark: Benchmark) -> list[click.Option]:
         from pymicro.report.terminal import Terminal
 
         titles, rows = kernels()
-        Terminal().table(titles, rows, numbers=())
+        leaving = [i for i, title in enumerate(titles) if title in _LIST_LEAVING]
+        Terminal().table(titles, rows, (), leaving)
         context.exit()
 
     text = "list what of ours there is, and on what each has run, then exit"
