@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 _EPILOG = """\b
@@ -18,7 +19,7 @@ Examples:
 """
 
 
-@click.command("compare", short_help="Compare cards, or stored runs.", epilog=_EPILOG)
+@click.command("compare", cls=Command, short_help="Compare cards, or stored runs.", epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="A B [C ...]")
 @click.option(
     "--metric",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 if TYPE_CHECKING:
@@ -28,7 +29,13 @@ Examples:
 """
 
 
-@click.command("e2e", short_help="Run a whole job (T5, DistilBERT, others).", epilog=_EXAMPLES)
+@click.command(
+    "e2e",
+    cls=Command,
+    needs={"to": ("trace_only",)},
+    short_help="Run a whole job (T5, DistilBERT, others).",
+    epilog=_EXAMPLES,
+)
 @click.argument("model")
 @click.option("--batch", type=int, help="sequences at once")
 @click.option("--length", type=int, help="tokens of each at the input")

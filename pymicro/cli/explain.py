@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pymicro.cli import explain_job, job_words
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 _EXAMPLES = """\b
@@ -21,7 +22,9 @@ Examples:
 """
 
 
-@click.command("explain", short_help="Where a job's time goes, and why.", epilog=_EXAMPLES)
+@click.command(
+    "explain", cls=Command, short_help="Where a job's time goes, and why.", epilog=_EXAMPLES
+)
 @click.argument("model", metavar="[MODEL]", required=False)
 @click.option("--device", metavar="CARD", help="a card of the catalogue, cpu, or this one's (auto)")
 @click.option("--against", metavar="CARD", help="a second card: who is faster, and what makes it")

@@ -12,6 +12,7 @@ import click
 
 from pymicro.benchmark import Benchmark
 from pymicro.cli import options, words
+from pymicro.cli.checked import Command
 from pymicro.cli.options import Common
 from pymicro.errors import Unavailable
 
@@ -23,7 +24,7 @@ def command(benchmark: Benchmark) -> click.Command:
         return _measure(benchmark, *options.split(values))
 
     examples = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in benchmark.examples)
-    return click.Command(
+    return Command(
         benchmark.name,
         callback=callback,
         params=[

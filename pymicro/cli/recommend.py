@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pymicro.cli import job_words
+from pymicro.cli.checked import Command
 
 _EPILOG = """\b
 Examples:
@@ -16,7 +17,13 @@ Examples:
 """
 
 
-@click.command("recommend", short_help="Which card suits a job, and why.", epilog=_EPILOG)
+@click.command(
+    "recommend",
+    cls=Command,
+    needs={"link": ("gpus",)},
+    short_help="Which card suits a job, and why.",
+    epilog=_EPILOG,
+)
 @click.argument("model", metavar="MODEL")
 @click.option(
     "--for",

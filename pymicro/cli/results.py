@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 if TYPE_CHECKING:
     from pymicro.results import Result
 
 
-@click.command("show", short_help="Show stored results.")
+@click.command("show", cls=Command, short_help="Show stored results.")
 @click.argument("file", required=False)
 @click.option("--benchmark", help="only this benchmark")
 @click.option("--last/--all", default=True, help="the last run, or every run", show_default=True)

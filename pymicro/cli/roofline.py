@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pymicro.cli import job_words
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 _EPILOG = """\b
@@ -20,7 +21,9 @@ Examples:
 _DTYPES = ("fp32", "fp16")
 
 
-@click.command("roofline", short_help="Roofs of a device, and results under them.", epilog=_EPILOG)
+@click.command(
+    "roofline", cls=Command, short_help="Roofs of a device, and results under them.", epilog=_EPILOG
+)
 @click.argument("name", required=False, metavar="[DEVICE]")
 @click.option("--dtype", metavar="NAME[,NAME]", help="formats, or all (default: fp32,fp16)")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="table")
