@@ -82,7 +82,6 @@ def _stored(values: dict[str, Any]) -> Any:
         UsageError: no such run, or a measured time was given beside it.
     """
     from pymicro.errors import UsageError
-    from pymicro.results import Store
 
     word = values["result"]
     if not word:
@@ -91,7 +90,7 @@ def _stored(values: dict[str, Any]) -> Any:
         raise UsageError("--measured and --result are two measurements; give one.")
     found = [
         r
-        for r in Store(values["store"]).read().results
+        for r in job_words.stored(values)
         if r.benchmark == "e2e" and r.outcome == "ok" and r.run_id.startswith(word)
     ]
     if not found:

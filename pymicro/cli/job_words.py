@@ -96,12 +96,13 @@ def device(word: str | None, values: dict[str, Any]) -> Known:
     from pymicro.analysis.what_if import factor
     from pymicro.cli.subjects import of_spec
     from pymicro.devices.catalogue import catalogue
-    from pymicro.results import Store
 
     spec, kind, note = _spec(word, catalogue(values["spec"]))
     results: Sequence[Any] = ()
     if not values["published"]:
-        results = of_spec(spec, Store(values["store"]).read().results).results
+        results = of_spec(spec, stored(values)).results
+        if values["store"] and not results:
+            note = f"{note} {values['store']} holds nothing of this device.".strip()
     found = primitives(spec, results, measured=not values["published"])
     host = values["host"]
     if host in hosts():
@@ -109,6 +110,21 @@ def device(word: str | None, values: dict[str, Any]) -> Known:
     elif host:
         found = replace(found, host=found.host.faster(factor(host)))
     return Known(found, kind, note)
+
+
+def stored(values: dict[str, Any]) -> Sequence[Any]:
+    """The stored results that a command uses, read once; what is damaged is said on stderr.
+
+    Raises:
+        UsageError: `--store` names no file of results.
+    """
+    from pymicro.cli import subjects
+
+    if "read" not in values:
+        reading = subjects.stored(values["store"])
+        subjects.tell(reading.findings)
+        values["read"] = reading.results
+    return values["read"]
 
 
 def _spec(word: str | None, specs: Any) -> tuple[Any, str, str]:

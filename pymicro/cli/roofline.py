@@ -48,18 +48,15 @@ def command(
     machine's first GPU, or its CPU.
     """
     from pymicro.analysis.roofline import roofline
-    from pymicro.cli.subjects import tell
+    from pymicro.cli.subjects import stored, tell
     from pymicro.devices.catalogue import catalogue
     from pymicro.errors import UsageError
     from pymicro.report import plots
     from pymicro.report import roofline as report
-    from pymicro.results import Store
 
     if plot is not None:
         plots.check(plot)
-    reading = Store(store).read()
-    if store is not None and not reading.results:
-        raise UsageError(f"{store} holds no results; `pymicro gemm --store {store}` makes some.")
+    reading = stored(store)
     subject, findings = _subject(name, catalogue(spec), reading.results)
     if job is None:
         _refuse_without_job(of_job)

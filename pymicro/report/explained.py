@@ -13,6 +13,7 @@ from pymicro.analysis.study import Study
 from pymicro.analysis.what_if import Outcome
 from pymicro.report.jobs import _time, seconds
 from pymicro.report.terminal import Terminal
+from pymicro.results import SCHEMA
 from pymicro.units import binary_bytes, percent
 
 
@@ -157,4 +158,5 @@ def document(
 
 
 def render(told: Explanation, outcomes: list[Outcome], versus: Against | None) -> str:
-    return json.dumps(document(told, outcomes, versus), indent=1) + "\n"
+    found = {"schema": SCHEMA, **document(told, outcomes, versus)}
+    return json.dumps(found, indent=1) + "\n"
