@@ -32,7 +32,7 @@ def table(choices: Sequence[Choice]) -> tuple[list[str], list[list[str]]]:
     has_cost = any(c.cost is not None for c in choices)
     joined = list(dict.fromkeys((m.gpus, m.link) for c in choices for m in c.several))
     titles = ["card", "fits", "time", "bound by", "energy", *(["cost"] if has_cost else [])]
-    titles += [f"{gpus} cards, {_LINKS[link]}" for gpus, link in joined]
+    titles += [f"{gpus} over {_LINKS[link]}" for gpus, link in joined]
     titles += ["NVLink"] if joined and any(needs_nvlink(c) is not None for c in choices) else []
     return [*titles, "evidence"], [_row(c, titles, joined) for c in choices]
 

@@ -66,5 +66,5 @@ def test_the_table_fits_eighty_columns(words):
 
 def test_several_cards_are_told_by_link():
     text = told("distilbert", "--card", "H100,4090", "--gpus", "4")
-    assert "4 cards, PCIe" in text
-    assert "4 cards, NVLink" in text
+    assert "4 over PCIe" in text
+    assert "4 over NVLink" in text
