@@ -10,7 +10,7 @@ _NARROWEST_WORDS = 16
 # Up to here a long word, as a kernel's name, is worth more than an optional column.
 _NAME = 24
 # So short a phrase stays on its line.
-_WHOLE = 12
+_WHOLE = 14
 # What the drawing adds to each column: its padding or the table's edge, and a divider or an edge.
 _FRAME = 2
 
