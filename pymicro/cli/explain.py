@@ -51,12 +51,12 @@ def command(model: str | None, device: str | None, **values: Any) -> int:
     explain_job.refuse_unused(values | {"device": device})
     if values["trace"]:
         return _of_trace(Path(values["trace"]), values["format_"])
-    if values["case"]:
-        if values["format_"] != "table":
-            raise UsageError("a published anomaly is told as --format table.")
-        return explain_job.study(values["case"], values)
     if values["format_"] not in ("table", "json"):
-        raise UsageError("a simulated job is told as --format table or json.")
+        raise UsageError(
+            "a simulated job is told as --format table or json; csv and markdown are for --trace."
+        )
+    if values["case"]:
+        return explain_job.study(values["case"], values)
     assert model is not None
     return explain_job.explain(model, device, values)
 

@@ -55,9 +55,13 @@ def explain(model: str, device: str | None, values: dict[str, Any]) -> int:
 def study(name: str, values: dict[str, Any]) -> int:
     """A published anomaly that ships as a study."""
     from pymicro.analysis.study import study as run
-    from pymicro.report import explained as report
+    from pymicro.report import study as report
 
-    report.show_study(run(name, lambda key: job_words.device(key, values).primitives))
+    found = run(name, lambda key: job_words.device(key, values).primitives)
+    if values["format_"] == "json":
+        click.echo(report.render(found), nl=False)
+    else:
+        report.show(found)
     return 0
 
 

@@ -21,11 +21,11 @@ def seconds(value: Value | float) -> str:
     """A time with its interval: `25.4 s (16.9 to 46.0)`; small ones with a prefix."""
     if not isinstance(value, Value):
         return _time(value)
-    low, high = _time(value.low), _time(value.high)
-    (_, unit), (_, highest) = low.rsplit(" ", 1), high.rsplit(" ", 1)
-    middle = _time(value.value)
-    if {unit, highest, middle.rsplit(" ", 1)[1]} == {unit}:
-        low, high = low.removesuffix(f" {unit}"), high.removesuffix(f" {unit}")
+    texts = [_time(x) for x in (value.value, value.low, value.high)]
+    units = {text.rsplit(" ", 1)[1] for text in texts if text != _time(0.0)}
+    middle, low, high = texts
+    if len(units) == 1:  # The unit of the first is that of all.
+        low, high = low.rsplit(" ", 1)[0], high.rsplit(" ", 1)[0]
     return f"{middle} ({low} to {high})"
 
 
