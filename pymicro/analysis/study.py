@@ -24,12 +24,19 @@ class Tested:
     """A cause on one job.
 
     Attributes:
-        adds_s: seconds that it adds to the slow card's time. verdict: in words.
+        kind: `cause` (a fault put on the slow card), `change` (of the job, on both cards) or
+            `card` (another one in place of the slow one).
+        how: what is changed, in words; empty for a fault.
+        adds_s: seconds that it adds to the slow card's time.
         ratio: slow over fast with it, nothing else on.
+        verdict: for a fault, whether it alone is enough (`no`, `perhaps`, `yes`, or `not needed`);
+            else what becomes of the order (`stays`, `turns round`).
     """
 
     name: str
     what: str
+    kind: str
+    how: str
     adds_s: Value
     ratio: Value
     verdict: str
@@ -39,7 +46,12 @@ class Tested:
 
 @dataclass(frozen=True)
 class OneJob:
-    """One reading of the published job: seconds without any cause, and the causes."""
+    """One reading of the published job.
+
+    Attributes:
+        slow_s, fast_s: without any fault. gap_s: what the slow card would have to lose more.
+        together: its time with all faults at once.
+    """
 
     name: str
     case: Case
@@ -52,7 +64,12 @@ class OneJob:
 
 @dataclass(frozen=True)
 class Study:
-    """A whole study; `verdict` is one sentence a job, `known` what was published."""
+    """A whole study; `verdict` is one sentence a job, `known` what was published.
+
+    Attributes:
+        times_s: published seconds of the slow and the fast card, None if there are none.
+        promise: how many times as fast the slow card was expected to be, None if nobody said.
+    """
 
     title: str
     known: tuple[str, ...]
@@ -61,6 +78,8 @@ class Study:
     fast: str
     jobs: tuple[OneJob, ...]
     verdict: tuple[str, ...]
+    times_s: tuple[float, float] | None = None
+    promise: float | None = None
 
 
 Find = Callable[[str], Primitives]
@@ -89,12 +108,10 @@ def study(name: str, find: Find) -> Study:
     slow, fast = find(row["slow"]), find(row["fast"])
     clean = replace(slow, batched_share={})
     jobs = tuple(_job(row, reading, clean, fast, find) for reading in row["jobs"])
-    known = tuple(row["statements"])
-    if "slow_s" in row:
-        known += (f"{fast.name}: {row['fast_s']} s; {slow.name}: {row['slow_s']} s",)
+    times_s = (row["slow_s"], row["fast_s"]) if "slow_s" in row else None
     return Study(
-        row["title"], known, row["trust"], slow.name, fast.name, jobs,
-        tuple(_verdict(row, job, slow, fast) for job in jobs),
+        row["title"], tuple(row["statements"]), row["trust"], slow.name, fast.name, jobs,
+        tuple(_verdict(job) for job in jobs), times_s, row.get("promise"),
     )  # fmt: skip
 
 
@@ -128,24 +145,29 @@ def _cause(
 ) -> Tested:  # fmt: skip
     if "change" in row:
         # Put on in the published job: taking it away is the change, on both cards.
+        kind = "change"
+        how = ", ".join(f"{value} on both cards" for value in row["change"].values())
         other = changed(wanted, row["change"])
         mine_s, theirs_s = predict_s(other, slow), predict_s(other, fast)
         adds = _exact(slow_s - mine_s - (fast_s - theirs_s))
         ratio = _exact(mine_s / theirs_s)
-        verdict = _of_change(slow_s / fast_s, ratio.value)
+        verdict = _of_order(slow_s / fast_s, ratio.value)
     elif "card" in row:
-        better_s = predict_s(wanted, find(row["card"]))
+        better = find(row["card"])
+        better_s = predict_s(wanted, better)
+        kind, how = "card", f"{better.name} instead"
         adds, ratio = _exact(slow_s - better_s), _exact(better_s / fast_s)
-        verdict = f"without it {ratio.value:.2f} times the other card's time"
+        verdict = _of_order(slow_s / fast_s, ratio.value)
     else:
+        kind, how = "cause", ""
         ends = [slow_s + _adds_s(row, end, wanted, slow, slow_s) for end in (0, 1, 2)]
         low, high = min(ends[1:]), max(ends[1:])
         adds = Value(ends[0] - slow_s, low - slow_s, high - slow_s, row["source"], "assumed")
         ratio = Value(ends[0] / fast_s, low / fast_s, high / fast_s, row["source"], "assumed")
         verdict = _of_gap(adds, gap_s)
     return Tested(
-        row["name"], row["what"], adds, ratio, verdict, row.get("source", "data sheets"),
-        row["settle"],
+        row["name"], row["what"], kind, how, adds, ratio, verdict,
+        row.get("source", "data sheets"), row["settle"],
     )  # fmt: skip
 
 
@@ -178,48 +200,36 @@ def _with(p: Primitives, row: Mapping[str, Any], factor: float) -> Primitives:
     return replace(p, **changed)
 
 
-def _of_change(before: float, after: float) -> str:
-    if (before > 1) != (after > 1):
-        return f"turns the order round: {before:.2f} becomes {after:.2f}"
-    return f"{before:.2f} times the other's time becomes {after:.2f}: not what makes the order"
+def _of_order(before: float, after: float) -> str:
+    return "turns round" if (before > 1) != (after > 1) else "stays"
 
 
 def _of_gap(adds: Value, gap_s: float) -> str:
-    if adds.high <= 0.005 * max(abs(gap_s), 1e-9):
-        return "makes nothing of it"
     if gap_s <= 0:
-        return "not needed: the simulated card is slow enough without"
-    share, most = adds.value / gap_s, adds.high / gap_s
+        return "not needed"
     if adds.low >= gap_s:
-        return "alone enough"
-    if most >= 1:
-        return f"{100 * share:.0f} % of it, and alone enough at its far end"
-    return f"{100 * share:.0f} % of it ({100 * most:.0f} % at most): not enough alone"
+        return "yes"
+    return "perhaps" if adds.high >= gap_s else "no"
 
 
-def _verdict(row: Mapping[str, Any], job: OneJob, slow: Primitives, fast: Primitives) -> str:
-    ratio = job.slow_s / job.fast_s
-    head = f"{job.name}: {slow.name} {job.slow_s:.3g} s, {fast.name} {job.fast_s:.3g} s"
-    if "promise" in row:
-        reach = f"{1 / ratio:.2f} times as fast instead of {row['promise']:g}"
-        best = min(
-            (c for c in job.causes if c.adds_s.value > 0), key=lambda c: c.ratio.low, default=None
-        )
-        told = f"; the largest single cause is {_largest(job)}" if best else ""
-        return f"{head}: {reach}, with no fault assumed{told}."
+def _verdict(job: OneJob) -> str:
     if job.gap_s <= 0:
-        return f"{head}: the order follows without any cause."
-    enough = [c.name for c in job.causes if c.adds_s.high >= job.gap_s]
-    sure = [c.name for c in job.causes if c.adds_s.low >= job.gap_s]
+        return f"no fault is needed. The largest single reason is {_largest(job)}."
+    sure = [c.name for c in job.causes if c.verdict == "yes"]
     if sure:
-        return f"{head}: {', '.join(sure)} alone makes the published order."
-    if len(enough) == 1:
-        return f"{head}: of the causes only {enough[0]} could make the order alone, at its far end."
-    if enough:
-        return f"{head}: cannot tell which of {', '.join(enough)} made it; each could, alone."
+        return f"{_either(sure)} alone makes the published order."
+    able = [c.name for c in job.causes if c.verdict == "perhaps"]
+    if len(able) == 1:
+        return f"only {able[0]} could make the order alone, at the far end of its range."
+    if able:
+        return f"cannot tell. Each of these could make the order alone: {', '.join(able)}."
     if job.together.high >= job.slow_s + job.gap_s:
-        return f"{head}: no cause makes it alone; several together could."
-    return f"{head}: not even all causes together make it; something else is missing."
+        return "no cause makes the order alone; several together could."
+    return "not even all causes together make the order; something else is missing."
+
+
+def _either(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"each of {', '.join(names)}"
 
 
 def _largest(job: OneJob) -> str:

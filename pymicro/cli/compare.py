@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 _EPILOG = """\b
@@ -18,7 +19,7 @@ Examples:
 """
 
 
-@click.command("compare", short_help="Compare cards, or stored runs.", epilog=_EPILOG)
+@click.command("compare", cls=Command, short_help="Compare cards, or stored runs.", epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="A B [C ...]")
 @click.option(
     "--metric",
@@ -83,14 +84,10 @@ def command(
 def _subjects(
     names: Sequence[str], spec: str | None, store: str | None
 ) -> tuple[list[Any], list[Any]]:
-    from pymicro.cli.subjects import subject
+    from pymicro.cli.subjects import stored, subject
     from pymicro.devices.catalogue import catalogue
-    from pymicro.errors import UsageError
-    from pymicro.results import Store
 
-    reading = Store(store).read()
-    if store is not None and not reading.results:
-        raise UsageError(f"{store} holds no results; `pymicro gemm --store {store}` makes some.")
+    reading = stored(store)
     specs = catalogue(spec)
     found = [subject(name, specs, reading.results) for name in names]
     findings = [*reading.findings, *(f for _, more in found for f in more)]

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import click
 
+from pymicro.cli.checked import Command
 from pymicro.dtypes import DTYPES
 
 _SORTS = (
@@ -14,7 +15,12 @@ _SORTS = (
 )  # fmt: skip
 
 
-@click.command("devices", short_help="This machine's devices, the catalogue, or one card.")
+@click.command(
+    "devices",
+    cls=Command,
+    needs={"dtype": ("use",)},
+    short_help="This machine's devices, the catalogue, or one card.",
+)
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="every card of the catalogue")
 @click.option(
@@ -42,15 +48,20 @@ def command(
 ) -> int:
     """List this machine's devices, all cards of the catalogue, or one card in full.
 
-    NAME is what people call a card: H100, 4090, "RTX A6000", l40s.
+    NAME is what people call a card: H100, 4090, "RTX A6000", l40s; or `cpu`, this machine's.
     """
     import pymicro.report.device_tables as device_tables
     from pymicro.devices.catalogue import catalogue
+    from pymicro.devices.cpu import describe_cpu
 
     specs = catalogue(spec)
     if name is not None:
         from pymicro.devices.finder import find
 
+        _refuse_beside_a_card(everything, sort, explain and use is None)
+        if name.strip().lower() == "cpu":
+            device_tables.one(describe_cpu())
+            return 0
         match = find(name, specs)
         device_tables.one(match.spec, match.note)
         if use is not None:
@@ -58,7 +69,6 @@ def command(
     elif everything or use or sort or explain:
         _catalogue(list(specs.values()), use, sort, dtype, explain)
     else:
-        from pymicro.devices.cpu import describe_cpu
         from pymicro.devices.here import inventory
 
         view, gpus = inventory(specs=specs)
@@ -68,6 +78,16 @@ def command(
             click.echo(f"no NVIDIA GPU: {view.reason or 'NVML shows none'}")
         device_tables.one(describe_cpu())
     return 0
+
+
+def _refuse_beside_a_card(everything: bool, sort: str | None, explain: bool) -> None:
+    from pymicro.errors import UsageError
+
+    given = [w for w, is_given in (("--all", everything), ("--sort", sort)) if is_given]
+    given += ["--explain"] if explain else []
+    if given:
+        more = "; --explain goes with --for" if explain else ""
+        raise UsageError(f"{' and '.join(given)}: not beside the name of one card{more}.")
 
 
 def _catalogue(

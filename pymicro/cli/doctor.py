@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import click
 
+from pymicro.cli.checked import Command
 
-@click.command("doctor", short_help="What is broken on this machine, and what to do.")
+
+@click.command("doctor", cls=Command, short_help="What is broken on this machine, and what to do.")
 @click.option("--format", "format_", type=click.Choice(("table", "json")), default="table")
 @click.option("--strict", is_flag=True, help="exit 1 on warnings too")
 @click.option("--quiet", "-q", is_flag=True, help="only warnings and errors")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1),
+    type=click.FloatRange(1, 3600),
     default=120.0,
     show_default=True,
     help="seconds for each library to import and run an empty kernel",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pymicro.cli import job_words
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 if TYPE_CHECKING:
@@ -28,23 +30,20 @@ Examples:
 """
 
 
-@click.command("e2e", short_help="Run a whole job (T5, DistilBERT, others).", epilog=_EXAMPLES)
-@click.argument("model")
-@click.option("--batch", type=int, help="sequences at once")
-@click.option("--length", type=int, help="tokens of each at the input")
-@click.option("--output", type=int, help="tokens that each generates")
-@click.option("--beams", type=int, help="hypotheses a sequence; 1 is greedy")
-@click.option("--count", "records", type=int, help="records in all")
-@click.option("--epochs", type=int, help="passes over the records")
-@click.option("--precision", help="fp32, tf32, fp16, bf16, amp_fp16, amp_bf16")
-@click.option("--tf32", is_flag=True, help="short for --precision tf32")
-@click.option(
-    "--attn", "attention", type=click.Choice(("sdpa", "eager", "flash")), help="attention path"
+@click.command(
+    "e2e",
+    cls=Command,
+    needs={"to": ("trace_only",)},
+    short_help="Run a whole job (T5, DistilBERT, others).",
+    epilog=_EXAMPLES,
 )
+@click.argument("model")
+@job_words.run_options
+@click.option("--tf32", is_flag=True, help="short for --precision tf32")
 @click.option("--compile", "compiled", is_flag=True, help="torch.compile")
 @click.option("--graphs", is_flag=True, help="torch.compile with CUDA graphs")
 @click.option("--quick", is_flag=True, help="a part of the job, the rest extrapolated")
-@click.option("--records", "file", metavar="FILE", help="real text, a record a line")
+@click.option("--text", metavar="FILE", help="real text, a record a line")
 @click.option("--weights", metavar="hub|PATH", help="real weights instead of random ones")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda:N or a UUID")
 @click.option("--trace-only", is_flag=True, help="record the operators, run nothing")
@@ -85,14 +84,12 @@ def _job(row: Model, given: dict[str, Any]) -> Job:
     from pymicro.errors import UsageError
     from pymicro.workloads.jobs import job
 
-    names = ("batch", "length", "output", "beams", "records", "epochs", "attention")
-    values = {name: given[name] for name in names}
-    precision = given["precision"]
+    fields = job_words.fields(given)
     if given["tf32"]:
-        if precision not in (None, "tf32"):
-            raise UsageError(f"--tf32 and --precision {precision} contradict each other.")
-        precision = "tf32"
-    return job(row, precision=precision, **values)
+        if fields["precision"] not in (None, "tf32"):
+            raise UsageError(f"--tf32 and --precision {fields['precision']} contradict each other.")
+        fields["precision"] = "tf32"
+    return job(row, **fields)
 
 
 def _record(row: Model, wanted: Job, device: str, folder: Path) -> int:
@@ -116,6 +113,7 @@ def _run(row: Model, wanted: Job, device: Device, given: dict[str, Any], began_s
     from pymicro import environment, results
     from pymicro.e2e import runner
 
+    _refuse_early(given, device)
     store = None if given["no_store"] else results.Store(given["store"])
     if store is not None:
         store.check_writable()
@@ -127,10 +125,12 @@ def _run(row: Model, wanted: Job, device: Device, given: dict[str, Any], began_s
         compiled=given["compiled"],
         graphs=given["graphs"],
         weights=given["weights"],
-        records=given["file"],
+        records=given["text"],
         profiled=not given["no_profile"],
-        expect=_expect,
+        expect=_expect if device.kind == "cuda" else lambda seconds: None,
     )
+    if device.kind == "cpu":
+        _forecast(row, wanted, choices)
     made = runner.run(row, wanted, choices, began_s)
     made = replace(
         made,
@@ -142,6 +142,33 @@ def _run(row: Model, wanted: Job, device: Device, given: dict[str, Any], began_s
         store.append(made)
     _show(row, made, given["format_"])
     return 0
+
+
+def _refuse_early(given: dict[str, Any], device: Device) -> None:
+    """What would otherwise fail only when the model is built, or when all is measured.
+
+    Raises:
+        UsageError: no such text, or no such label. Unavailable: this asks for a GPU.
+    """
+    from pymicro.e2e import loader
+    from pymicro.environment.node import node_name
+    from pymicro.errors import Unavailable
+
+    loader.texts(given["text"], 1)
+    node_name(given["label"])
+    if given["graphs"] and device.kind == "cpu":
+        raise Unavailable("--graphs replays CUDA graphs, and this run is on the CPU.")
+
+
+def _forecast(row: Model, wanted: Job, choices: Any) -> None:
+    """Say how long a CPU will need, before it begins, where that is long enough to wonder."""
+    from pymicro.e2e import forecast, runner
+
+    runner.refuse(row, wanted, choices)
+    told = forecast.forecast(row, wanted)
+    seconds = told and (told.quick_s if choices.quick else told.whole_s)
+    if told and seconds and seconds > _LONG_S:
+        click.echo(told.sentence(choices.quick), err=True)
 
 
 def _expect(seconds: float) -> None:

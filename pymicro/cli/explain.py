@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pymicro.cli import explain_job, job_words
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 _EXAMPLES = """\b
@@ -21,7 +22,9 @@ Examples:
 """
 
 
-@click.command("explain", short_help="Where a job's time goes, and why.", epilog=_EXAMPLES)
+@click.command(
+    "explain", cls=Command, short_help="Where a job's time goes, and why.", epilog=_EXAMPLES
+)
 @click.argument("model", metavar="[MODEL]", required=False)
 @click.option("--device", metavar="CARD", help="a card of the catalogue, cpu, or this one's (auto)")
 @click.option("--against", metavar="CARD", help="a second card: who is faster, and what makes it")
@@ -48,12 +51,12 @@ def command(model: str | None, device: str | None, **values: Any) -> int:
     explain_job.refuse_unused(values | {"device": device})
     if values["trace"]:
         return _of_trace(Path(values["trace"]), values["format_"])
-    if values["case"]:
-        if values["format_"] != "table":
-            raise UsageError("a published anomaly is told as --format table.")
-        return explain_job.study(values["case"], values)
     if values["format_"] not in ("table", "json"):
-        raise UsageError("a simulated job is told as --format table or json.")
+        raise UsageError(
+            "a simulated job is told as --format table or json; csv and markdown are for --trace."
+        )
+    if values["case"]:
+        return explain_job.study(values["case"], values)
     assert model is not None
     return explain_job.explain(model, device, values)
 

@@ -55,9 +55,13 @@ def explain(model: str, device: str | None, values: dict[str, Any]) -> int:
 def study(name: str, values: dict[str, Any]) -> int:
     """A published anomaly that ships as a study."""
     from pymicro.analysis.study import study as run
-    from pymicro.report import explained as report
+    from pymicro.report import study as report
 
-    report.show_study(run(name, lambda key: job_words.device(key, values).primitives))
+    found = run(name, lambda key: job_words.device(key, values).primitives)
+    if values["format_"] == "json":
+        click.echo(report.render(found), nl=False)
+    else:
+        report.show(found)
     return 0
 
 
@@ -82,7 +86,6 @@ def _stored(values: dict[str, Any]) -> Any:
         UsageError: no such run, or a measured time was given beside it.
     """
     from pymicro.errors import UsageError
-    from pymicro.results import Store
 
     word = values["result"]
     if not word:
@@ -91,7 +94,7 @@ def _stored(values: dict[str, Any]) -> Any:
         raise UsageError("--measured and --result are two measurements; give one.")
     found = [
         r
-        for r in Store(values["store"]).read().results
+        for r in job_words.stored(values)
         if r.benchmark == "e2e" and r.outcome == "ok" and r.run_id.startswith(word)
     ]
     if not found:

@@ -1,4 +1,4 @@
-"""Flags that `predict`, `explain` and `recommend` share: which job, on which card, with what."""
+"""Flags of a job that commands share: which job, on which card, with what."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import click
 _JOB = (
     click.option("--batch", type=int, help="sequences at once"),
     click.option("--length", type=int, help="tokens of each at the input"),
-    click.option("--output", type=int, help="tokens to generate"),
+    click.option("--output", type=int, help="tokens that each generates"),
     click.option("--beams", type=int, help="hypotheses a sequence; 1 is greedy"),
-    click.option("--records", type=int, help="sequences in all"),
-    click.option("--epochs", type=int, help="passes over them"),
+    click.option("--records", type=int, help="sequences in all (records, articles)"),
+    click.option("--epochs", type=int, help="passes over all of them"),
     click.option("--precision", help="fp32, tf32, fp16, bf16, amp_fp16 or amp_bf16"),
-    click.option("--attn", type=click.Choice(("sdpa", "eager")), help="attention path"),
 )
 _DEVICE = (
     click.option(
@@ -28,11 +27,19 @@ _DEVICE = (
 )
 
 
-def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Flags of the job."""
-    for option in reversed(_JOB):
+def job_options(
+    command: Callable[..., Any], attention: Sequence[str] = ("sdpa", "eager")
+) -> Callable[..., Any]:
+    """Flags of the job; `attention` are the paths that the command knows."""
+    paths = click.option("--attn", type=click.Choice(attention), help="attention path")
+    for option in reversed((*_JOB, paths)):
         command = option(command)
     return command
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Flags of a job that runs here, where one may try any attention path."""
+    return job_options(command, ("sdpa", "eager", "flash"))
 
 
 def device_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,12 +73,16 @@ def check(model: str) -> None:
     models.model(model)
 
 
+def fields(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a job by their names there; None for what was left out."""
+    return {("attention" if k == "attn" else k): values[k] for k in JOB_FIELDS}
+
+
 def case(model: str, values: dict[str, Any], kind: str = "cuda") -> Any:
     """The job of a model with the flags given; `kind` says whose operators."""
     from pymicro.analysis import cases
 
-    given = {("attention" if k == "attn" else k): values[k] for k in JOB_FIELDS}
-    return cases.case(model, kind, **given)
+    return cases.case(model, kind, **fields(values))
 
 
 def device(word: str | None, values: dict[str, Any]) -> Known:
@@ -85,12 +96,13 @@ def device(word: str | None, values: dict[str, Any]) -> Known:
     from pymicro.analysis.what_if import factor
     from pymicro.cli.subjects import of_spec
     from pymicro.devices.catalogue import catalogue
-    from pymicro.results import Store
 
     spec, kind, note = _spec(word, catalogue(values["spec"]))
     results: Sequence[Any] = ()
     if not values["published"]:
-        results = of_spec(spec, Store(values["store"]).read().results).results
+        results = of_spec(spec, stored(values)).results
+        if values["store"] and not results:
+            note = f"{note} {values['store']} holds nothing of this device.".strip()
     found = primitives(spec, results, measured=not values["published"])
     host = values["host"]
     if host in hosts():
@@ -98,6 +110,21 @@ def device(word: str | None, values: dict[str, Any]) -> Known:
     elif host:
         found = replace(found, host=found.host.faster(factor(host)))
     return Known(found, kind, note)
+
+
+def stored(values: dict[str, Any]) -> Sequence[Any]:
+    """The stored results that a command uses, read once; what is damaged is said on stderr.
+
+    Raises:
+        UsageError: `--store` names no file of results.
+    """
+    from pymicro.cli import subjects
+
+    if "read" not in values:
+        reading = subjects.stored(values["store"])
+        subjects.tell(reading.findings)
+        values["read"] = reading.results
+    return values["read"]
 
 
 def _spec(word: str | None, specs: Any) -> tuple[Any, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +12,9 @@ import click
 
 from pymicro.benchmark import Benchmark
 from pymicro.cli import options, words
+from pymicro.cli.checked import Command
 from pymicro.cli.options import Common
-from pymicro.errors import Unavailable
+from pymicro.errors import Unavailable, UsageError
 
 
 def command(benchmark: Benchmark) -> click.Command:
@@ -23,8 +24,9 @@ def command(benchmark: Benchmark) -> click.Command:
         return _measure(benchmark, *options.split(values))
 
     examples = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in benchmark.examples)
-    return click.Command(
+    return Command(
         benchmark.name,
+        needs=_needs(benchmark),
         callback=callback,
         params=[
             *map(options.of_axis, benchmark.axes),
@@ -35,6 +37,16 @@ def command(benchmark: Benchmark) -> click.Command:
         short_help=benchmark.summary,
         epilog=examples,
     )
+
+
+def _needs(benchmark: Benchmark) -> dict[str, tuple[str, ...]]:
+    """Which axes are idle without another: the stride of a copy is that of strided access."""
+    names = {axis.name for axis in benchmark.axes}
+    return {"stride": ("access",)} if {"stride", "access"} <= names else {}
+
+
+# What a narrow screen leaves out of a list of kernels.
+_LIST_LEAVING = ("row bytes", "capability")
 
 
 def _listing(benchmark: Benchmark) -> list[click.Option]:
@@ -49,7 +61,8 @@ def _listing(benchmark: Benchmark) -> list[click.Option]:
         from pymicro.report.terminal import Terminal
 
         titles, rows = kernels()
-        Terminal().table(titles, rows, numbers=())
+        leaving = [i for i, title in enumerate(titles) if title in _LIST_LEAVING]
+        Terminal().table(titles, rows, (), leaving)
         context.exit()
 
     text = "list what of ours there is, and on what each has run, then exit"
@@ -64,7 +77,7 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
     given = words.given(benchmark, axis_words)
     dtypes, backends = words.dtypes(benchmark, common.dtype), words.backends(common.backend)
 
-    _check_plot(common)
+    _check_plot(common, given)
     from pymicro import run
     from pymicro.cli.session import Session
     from pymicro.devices.here import resolve
@@ -76,6 +89,7 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
         for dtype in dtypes:
             defaults = session.defaults(benchmark, dtype)
             points = words.points(benchmark, given, device.kind, defaults)
+            words.refuse_impossible(benchmark, dtype, points)
             planned += run.cases(benchmark, session.bench, backends, (dtype,), points)
         if not planned:
             raise Unavailable("none of these backends does this on this device.")
@@ -114,8 +128,17 @@ def _show(benchmark: Benchmark, results: Sequence[Any], common: Common, headline
         click.echo(report.render(results, found, common.format), nl=False)
 
 
-def _check_plot(common: Common) -> None:
-    """A picture that could not be drawn fails before anything is measured."""
+_CURVE = "a range is 16KiB:1GiB:x2, a list 1MiB,64MiB"
+
+
+def _check_plot(common: Common, given: Mapping[str, tuple[Any, ...]]) -> None:
+    """A picture that could not be drawn fails before anything is measured.
+
+    Raises:
+        UsageError: no such folder or kind of picture, or a single size, which is no curve.
+    """
+    if common.plot is not None and len(given.get("size", ())) == 1:
+        raise UsageError(f"--plot draws a curve over sizes, and --size is one; {_CURVE}.")
     if common.plot not in (None, "-"):
         from pymicro.report import plots
 

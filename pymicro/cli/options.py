@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -13,19 +12,6 @@ from pymicro.benchmark import Axis, Benchmark
 from pymicro.report import FORMATS
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
-
-
-class _Seconds(click.FloatRange):
-    """A time from a tenth of a second to a day; `nan` is neither."""
-
-    def __init__(self) -> None:
-        super().__init__(0.1, 86_400)
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        seconds = super().convert(value, param, ctx)
-        if math.isnan(seconds):
-            self.fail("nan is no number of seconds.", param, ctx)
-        return seconds
 
 
 @dataclass(frozen=True)
@@ -91,7 +77,7 @@ def common(benchmark: Benchmark) -> list[click.Option]:
         _flag("--label", help="name of this machine in results, in place of a salted hash"),
         _flag(
             "--budget",
-            type=_Seconds(),
+            type=click.FloatRange(0.1, 86_400),
             metavar="SECONDS",
             help=f"for sampling, all cases together ({benchmark.budget_s:g} a problem)",
         ),

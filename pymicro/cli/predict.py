@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pymicro.cli import job_words
+from pymicro.cli.checked import Command
 
 _EPILOG = """\b
 Examples:
@@ -17,7 +18,13 @@ Examples:
 """
 
 
-@click.command("predict", short_help="The time of a job on a card, at hand or not.", epilog=_EPILOG)
+@click.command(
+    "predict",
+    cls=Command,
+    needs={"link": ("gpus",)},
+    short_help="The time of a job on a card, at hand or not.",
+    epilog=_EPILOG,
+)
 @click.argument("model", metavar="MODEL")
 @click.option("--device", metavar="CARD", help="a card of the catalogue, cpu, or this one's (auto)")
 @job_words.job_options

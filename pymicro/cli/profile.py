@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from pymicro.cli.checked import Command
+
 _EXAMPLES = """\b
 Examples:
   pymicro profile -- python train.py --epochs 1
@@ -19,7 +21,9 @@ Examples:
 """
 
 
-@click.command("profile", short_help="Record a trace of any PyTorch program.", epilog=_EXAMPLES)
+@click.command(
+    "profile", cls=Command, short_help="Record a trace of any PyTorch program.", epilog=_EXAMPLES
+)
 @click.option("--out", metavar="FILE", default="trace.json.gz", show_default=True)
 @click.option(
     "--skip", type=click.IntRange(0), default=10, show_default=True, help="steps to let pass first"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pymicro.cli.checked import Command
+
 if TYPE_CHECKING:
     from pymicro.analysis.gate import Node
     from pymicro.analysis.readiness import Readiness
@@ -26,7 +28,11 @@ Examples:
 
 
 @click.command(
-    "readiness", short_help="How far the software serves this chip, or another.", epilog=_EXAMPLES
+    "readiness",
+    cls=Command,
+    needs={n: ("measure",) for n in ("dtype", "products", "backend", "budget")},
+    short_help="How far the software serves this chip, or another.",
+    epilog=_EXAMPLES,
 )
 @click.option("--device", default="auto", show_default=True, help="auto, cuda:N, or any card")
 @click.option("--stack", metavar="NAME=VERSION,...", help="driver, cuda, torch, triton, cupy, ...")
@@ -53,7 +59,7 @@ Examples:
 @click.option("--backend", default="all", help="with --measure: whom to try beside the library")
 @click.option(
     "--budget",
-    type=click.FloatRange(min=1),
+    type=click.FloatRange(1, 86_400),
     metavar="SECONDS",
     help="begin no further case after this long (measuring all takes about a quarter of an hour)",
 )

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 if TYPE_CHECKING:
     from pymicro.results import Result
 
 
-@click.command("show", short_help="Show stored results.")
+@click.command("show", cls=Command, short_help="Show stored results.")
 @click.argument("file", required=False)
 @click.option("--benchmark", help="only this benchmark")
 @click.option("--last/--all", default=True, help="the last run, or every run", show_default=True)
@@ -24,7 +25,7 @@ def show(file: str | None, benchmark: str | None, last: bool, format_: str) -> i
     reading = results.Store(file).read()
     found = results.latest(reading.results)
     if benchmark is not None:
-        found = [r for r in found if r.benchmark == benchmark]
+        found = _of(found, benchmark)
     if last:
         found = _last_run(found)
     if not found and not reading.findings:
@@ -39,6 +40,21 @@ def show(file: str | None, benchmark: str | None, last: bool, format_: str) -> i
     else:
         click.echo(report.render(found, reading.findings, format_), nl=False)
     return 1 if reading.findings else 0
+
+
+def _of(found: list[Result], benchmark: str) -> list[Result]:
+    """The results of one benchmark.
+
+    Raises:
+        Unavailable: there is none, but of others.
+    """
+    from pymicro.errors import Unavailable
+
+    own = [r for r in found if r.benchmark == benchmark]
+    if found and not own:
+        others = ", ".join(sorted({r.benchmark for r in found}))
+        raise Unavailable(f"no result of {benchmark} there; there are some of {others}.")
+    return own
 
 
 def _last_run(found: list[Result]) -> list[Result]:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pymicro.cli import job_words
+from pymicro.cli.checked import Command
 from pymicro.report import FORMATS
 
 _EPILOG = """\b
@@ -20,7 +21,9 @@ Examples:
 _DTYPES = ("fp32", "fp16")
 
 
-@click.command("roofline", short_help="Roofs of a device, and results under them.", epilog=_EPILOG)
+@click.command(
+    "roofline", cls=Command, short_help="Roofs of a device, and results under them.", epilog=_EPILOG
+)
 @click.argument("name", required=False, metavar="[DEVICE]")
 @click.option("--dtype", metavar="NAME[,NAME]", help="formats, or all (default: fp32,fp16)")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="table")
@@ -45,18 +48,15 @@ def command(
     machine's first GPU, or its CPU.
     """
     from pymicro.analysis.roofline import roofline
-    from pymicro.cli.subjects import tell
+    from pymicro.cli.subjects import stored, tell
     from pymicro.devices.catalogue import catalogue
     from pymicro.errors import UsageError
     from pymicro.report import plots
     from pymicro.report import roofline as report
-    from pymicro.results import Store
 
     if plot is not None:
         plots.check(plot)
-    reading = Store(store).read()
-    if store is not None and not reading.results:
-        raise UsageError(f"{store} holds no results; `pymicro gemm --store {store}` makes some.")
+    reading = stored(store)
     subject, findings = _subject(name, catalogue(spec), reading.results)
     if job is None:
         _refuse_without_job(of_job)

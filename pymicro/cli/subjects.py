@@ -14,7 +14,7 @@ from pymicro.devices.finder import find
 from pymicro.devices.peaks import Spec
 from pymicro.devices.spec import DeviceSpec
 from pymicro.errors import UsageError
-from pymicro.results import Finding, Result, Store, latest
+from pymicro.results import Finding, Reading, Result, Store, latest
 
 _SHORTEST_RUN_ID = 4
 _FILE_ENDINGS = (".jsonl", ".json", ".ndjson")
@@ -39,6 +39,22 @@ def subject(
         return of_spec(describe_cpu(), stored), ()
     match = find(word, specs)
     return of_spec(match.spec, stored, match.note, match.alternatives), ()
+
+
+def stored(path: str | None) -> Reading:
+    """The results of the user's store, or of the file that `--store` names.
+
+    Raises:
+        UsageError: the file cannot be read, or holds no result.
+    """
+    reading = Store(path).read()
+    if path is not None and not reading.results:
+        damage = "; ".join(f.seen for f in reading.findings if f.severity == "error")
+        why = f" ({damage.rstrip('.')})" if damage else ""
+        raise UsageError(
+            f"{path} holds no results{why}; `pymicro gemm --store FILE` makes some in a new one."
+        )
+    return reading
 
 
 def tell(findings: Iterable[Finding]) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pymicro.cli import job_words
+from pymicro.cli.checked import Command
 
 _EPILOG = """\b
 Examples:
@@ -17,7 +18,7 @@ Examples:
 """
 
 
-@click.command("suite", short_help="Measure the primitives of a job.", epilog=_EPILOG)
+@click.command("suite", cls=Command, short_help="Measure the primitives of a job.", epilog=_EPILOG)
 @click.option("--for", "model", metavar="MODEL", required=True, help="t5, distilbert, ...")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N")
 @job_words.job_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pymicro.benchmark import Axis, Benchmark
@@ -104,6 +104,16 @@ def points(
         used = {k: v for k, v in full.items() if k not in sources and (k, v) not in usual}
         found.append(dict(benchmark.reduced(used)))
     return _unique(found)
+
+
+def refuse_impossible(benchmark: Benchmark, dtype: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Sizes at which there is nothing to measure end here, not as a case that failed.
+
+    Raises:
+        UsageError: arrays of such a size hold nothing, or not what the benchmark needs.
+    """
+    for point in found:
+        benchmark.operands(dtype, point)
 
 
 def _refuse_more_threads(name: str, wanted: tuple[Any, ...], defaults: Mapping[str, Any]) -> None:

@@ -26,9 +26,9 @@ def texts(path: str | None, count: int) -> list[str]:
     try:
         lines = [line for line in Path(path).read_text(encoding="utf-8").splitlines() if line]
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--records {path}: {error}.") from error
+        raise UsageError(f"--text {path}: {error}.") from error
     if not lines:
-        raise UsageError(f"--records {path} holds no line of text.")
+        raise UsageError(f"--text {path} holds no line of text.")
     return [lines[n % len(lines)] for n in range(count or len(lines))]
 
 

@@ -17,7 +17,7 @@ from pymicro.workloads.jobs import Job
 from pymicro.workloads.models import Model
 
 # A minute's answer: so many steps or tokens, the rest extrapolated and said so.
-_QUICK_STEPS, _QUICK_TOKENS = 10, 24
+QUICK_STEPS, QUICK_TOKENS = 10, 24
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ def _amount(row: Model, wanted: Job, choices: Choices) -> tuple[int, int | None]
     if not choices.quick:
         return runs, None
     if row.task == "train":
-        return min(runs, _QUICK_STEPS), None
-    return 1, min(wanted.output, _QUICK_TOKENS)
+        return min(runs, QUICK_STEPS), None
+    return 1, min(wanted.output, QUICK_TOKENS)
 
 
 def _model(row: Model, wanted: Job, choices: Choices) -> Any:

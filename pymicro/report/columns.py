@@ -38,6 +38,10 @@ class Column:
     title: str
     text: Callable[[Row], str]
     is_number: bool = True
+    # On a screen too narrow, columns with a rank leave, the lowest first; `once` may leave where
+    # all rows agree.
+    leaves: int | None = None
+    once: bool = False
 
 
 def rows(results: Sequence[Result]) -> list[Row]:
@@ -188,6 +192,16 @@ def against_vendor(row: Row) -> str:
     return f"{stats.median(b) / stats.median(a):.2f}" if a and b else ""
 
 
+# Beside a rate that is a burst's, where the column of bursts has no room.
+BURST_MARK = "*"
+
+
+def bursts(row: Row) -> str:
+    """The burst of a row, marked as one."""
+    text = with_interval(row.result, _rate(row, "burst"))
+    return text and text + BURST_MARK
+
+
 def _percent(value: float | None) -> str:
     return percent(value) if value is not None else ""
 
@@ -209,25 +223,36 @@ COLUMNS = (
     Column(
         "variant", lambda r: r.result.details.get("kernel") or r.result.variant, is_number=False
     ),
-    Column("dtype", lambda r: r.result.dtype, is_number=False),
-    Column("problem", lambda r: shape(r.result), is_number=False),
-    Column("threads", _threads),
+    Column("dtype", lambda r: r.result.dtype, is_number=False, once=True),
+    Column("problem", lambda r: shape(r.result), is_number=False, once=True),
+    Column("threads", _threads, once=True),
     Column("rate", lambda r: with_interval(r.result, _rate(r, "sustained", "steady"))),
     Column("bus bandwidth", _bus),
-    Column("spread", with_spread),
-    Column("burst", lambda r: with_interval(r.result, _rate(r, "burst"))),
-    Column("of peak", lambda r: _percent(r.verdict.peak_fraction if r.verdict else None)),
-    Column("at clock", lambda r: _percent(r.verdict.clock_peak_fraction if r.verdict else None)),
+    Column("spread", with_spread, leaves=8),
+    Column("burst", lambda r: with_interval(r.result, _rate(r, "burst")), leaves=3),
+    Column(
+        "of peak",
+        lambda r: _percent(r.verdict.peak_fraction if r.verdict else None),
+        leaves=5,
+    ),
+    Column(
+        "at clock",
+        lambda r: _percent(r.verdict.clock_peak_fraction if r.verdict else None),
+        leaves=6,
+    ),
     Column(
         "SM clock",
         lambda r: si(r.verdict.sm_clock_hz, "Hz") if r.verdict and r.verdict.sm_clock_hz else "",
+        leaves=2,
     ),
     Column(
-        "power", lambda r: f"{r.verdict.power_w:.0f} W" if r.verdict and r.verdict.power_w else ""
+        "power",
+        lambda r: f"{r.verdict.power_w:.0f} W" if r.verdict and r.verdict.power_w else "",
+        leaves=1,
     ),
     Column("FLOP/clk/SM", lambda r: _of_peak_probe(r, "flop_per_clock_per_sm", 1.0)),
-    Column("TFLOP/J", lambda r: _of_peak_probe(r, "flop_per_joule", 1e-12)),
-    Column("limit", lambda r: r.verdict.limit if r.verdict else "", is_number=False),
+    Column("TFLOP/J", lambda r: _of_peak_probe(r, "flop_per_joule", 1e-12), leaves=4),
+    Column("limit", lambda r: r.verdict.limit if r.verdict else "", is_number=False, leaves=7),
     Column("vs vendor", against_vendor),
 )
 
@@ -235,3 +260,9 @@ COLUMNS = (
 def used(table: Sequence[Row]) -> list[Column]:
     """The columns that say something in at least one row."""
     return [c for c in COLUMNS if any(c.text(r) for r in table)]
+
+
+def yielding(columns: Sequence[Column]) -> tuple[list[int], list[int]]:
+    """Which of these give way on a narrow screen: the optional in order, and those said once."""
+    ranked = sorted((c.leaves, i) for i, c in enumerate(columns) if c.leaves is not None)
+    return [i for _, i in ranked], [i for i, c in enumerate(columns) if c.once]

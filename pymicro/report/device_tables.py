@@ -30,7 +30,7 @@ def _peak(name: str) -> Callable[[DeviceSpec], str]:
 _CATALOGUE: tuple[tuple[str, Callable[[DeviceSpec], str]], ...] = (
     ("card", lambda s: s.name.removeprefix("NVIDIA ")),
     ("cc", lambda s: ".".join(map(str, s.capability))),
-    ("GB", lambda s: f"{(s.memory_bytes or 0) / 2**30:.0f}"),
+    ("GiB", lambda s: f"{(s.memory_bytes or 0) / 2**30:.0f}"),
     ("TB/s", lambda s: f"{(s.memory_bytes_per_s or 0) / 1e12:.3g}"),
     ("fp32", _peak("fp32")),
     ("tf32", _peak("tf32")),
@@ -43,13 +43,23 @@ _CATALOGUE: tuple[tuple[str, Callable[[DeviceSpec], str]], ...] = (
 )
 
 
+# What a narrow screen leaves out first.
+_LEAVING = ("bf16", "int8", "fp64", "fp8", "tf32")
+
+
 def many(specs: Iterable[DeviceSpec], terminal: Terminal | None = None) -> None:
     """The catalogue: dense peaks in TFLOP/s (TOP/s for int8) at the vendor's clock."""
     terminal = terminal or Terminal()
     rows = [[text(spec) for _, text in _CATALOGUE] for spec in specs]
-    terminal.table([title for title, _ in _CATALOGUE], rows, numbers=range(1, len(_CATALOGUE)))
+    titles = [title for title, _ in _CATALOGUE]
+    leaving = [titles.index(title) for title in _LEAVING]
+    terminal.table(titles, rows, range(1, len(titles)), leaving)
     terminal.say("Dense peaks in TFLOP/s at the vendor's clock; fp16 and bf16 accumulate in fp32.")
     terminal.say("One card in full, with sources: pymicro devices NAME")
+
+
+# Addresses, which no cell can hold unbroken.
+_LINKS = ("vendor documents", "sources")
 
 
 def one(spec: Spec, note: str | None = None, terminal: Terminal | None = None) -> None:
@@ -57,7 +67,13 @@ def one(spec: Spec, note: str | None = None, terminal: Terminal | None = None) -
     terminal = terminal or Terminal()
     if note:
         terminal.say(note)
-    terminal.table(None, [[label, text] for label, text in describe(spec).items()], numbers=())
+    facts = describe(spec)
+    links = {label: facts.pop(label) for label in _LINKS if label in facts}
+    terminal.table(None, [[label, text] for label, text in facts.items()], numbers=())
+    for label, text in links.items():
+        terminal.say(f"{label}:")
+        for link in text.split(", "):
+            terminal.say(f"  {link}")
 
 
 def local(gpu: LocalGpu, found: Identification, terminal: Terminal | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The split of a job's time, a comparison of two cards and a study, as text or as JSON."""
+"""The split of a job's time and a comparison of two cards, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pymicro.analysis.against import Against
 from pymicro.analysis.explain import Explanation
 from pymicro.analysis.memory_need import need
 from pymicro.analysis.recommend import missing_bytes
-from pymicro.analysis.study import Study
 from pymicro.analysis.what_if import Outcome
 from pymicro.report.jobs import _time, seconds
 from pymicro.report.terminal import Terminal
+from pymicro.results import SCHEMA
 from pymicro.units import binary_bytes, percent
 
 
@@ -102,34 +102,6 @@ def _part(told: Explanation, name: str) -> float:
     return next(p.seconds.value for p in told.parts if p.name == name)
 
 
-def show_study(found: Study) -> None:
-    """A published anomaly and its causes."""
-    out = Terminal()
-    out.say(found.title)
-    for said in found.known:
-        out.say(f"published: {said}")
-    out.say(f"trust: {found.trust}")
-    for job in found.jobs:
-        out.say(
-            f"\n{job.name}: {found.slow} {_time(job.slow_s)}, {found.fast} {_time(job.fast_s)}, "
-            f"no cause assumed; to explain: {_time(job.gap_s)}"
-        )
-        table = [
-            (
-                c.name,
-                seconds(c.adds_s),
-                f"{c.ratio.value:.2f} ({c.ratio.low:.2f} to {c.ratio.high:.2f})",
-                c.verdict,
-            )
-            for c in job.causes
-        ]
-        out.table(("cause", "adds", "slow / fast", "verdict"), table, numbers=())
-    for said in found.verdict:
-        out.say(said)
-    out.say("What would settle it, on such a card:")
-    out.table(None, [(c.name, c.settle, c.source) for c in found.jobs[0].causes], numbers=())
-
-
 def document(
     told: Explanation, outcomes: list[Outcome], versus: Against | None = None
 ) -> dict[str, Any]:
@@ -157,4 +129,5 @@ def document(
 
 
 def render(told: Explanation, outcomes: list[Outcome], versus: Against | None) -> str:
-    return json.dumps(document(told, outcomes, versus), indent=1) + "\n"
+    found = {"schema": SCHEMA, **document(told, outcomes, versus)}
+    return json.dumps(found, indent=1) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from pymicro.analysis.memory_need import Need
@@ -11,17 +10,28 @@ from pymicro.analysis.predict import Prediction
 from pymicro.analysis.recommend import Choice, Several, needs_nvlink
 from pymicro.analysis.values import Value
 from pymicro.report.terminal import Terminal
+from pymicro.results import SCHEMA
 from pymicro.units import binary_bytes, percent, si
+
+# Longer times are read in hours.
+_LONG_S = 2 * 3600
 
 
 def seconds(value: Value | float) -> str:
     """A time with its interval: `25.4 s (16.9 to 46.0)`; small ones with a prefix."""
     if not isinstance(value, Value):
         return _time(value)
-    return f"{_time(value.value)} ({_time(value.low)} to {_time(value.high)})"
+    texts = [_time(x) for x in (value.value, value.low, value.high)]
+    units = {text.rsplit(" ", 1)[1] for text in texts if text != _time(0.0)}
+    middle, low, high = texts
+    if len(units) == 1:  # The unit of the first is that of all.
+        low, high = low.rsplit(" ", 1)[0], high.rsplit(" ", 1)[0]
+    return f"{middle} ({low} to {high})"
 
 
 def _time(value: float) -> str:
+    if abs(value) >= _LONG_S:
+        return f"{value / 3600:,.3g} h"
     if abs(value) >= 1000:
         return f"{value:,.0f} s"
     # Nothing on a device is shorter than a clock; what is, is rounding of a difference.
@@ -45,7 +55,7 @@ def show_prediction(made: Prediction, chosen: Choice, note: str = "") -> None:
     ]  # fmt: skip
     if made.energy_j is not None:
         rows.append(
-            ("energy", f"{made.energy_j.low / 1e3:.3g} to {made.energy_j.high / 1e3:.3g} kJ")
+            ("energy", f"{si(made.energy_j.low, 'J', 3)} to {si(made.energy_j.high, 'J', 3)}")
         )
     if not chosen.fits:
         rows.append(("spilling", f"with the rest in the host's memory: {seconds(chosen.seconds)}"))
@@ -98,40 +108,9 @@ def _several(many: Several) -> str:
     return text
 
 
-def _links(chosen: Choice) -> str:
-    """What is left of several cards over each link, and whether NVLink is needed."""
-    kept = [f"{m.link} {percent(m.efficiency)}, {_time(m.seconds.value)}" for m in chosen.several]
-    need = {True: ": NVLink needed", False: ": NVLink not needed", None: ""}[needs_nvlink(chosen)]
-    return "; ".join(kept) + need
-
-
-def choice_rows(choices: Sequence[Choice], has_prices: bool) -> tuple[list[str], list[list[str]]]:
-    """Titles and rows of a table of cards."""
-    titles = ["card", "fits", "time", "bound by", "energy", "evidence"]
-    titles += ["cost"] if has_prices else []
-    titles += ["several cards"] if any(c.several for c in choices) else []
-    rows = []
-    for c in choices:
-        energy = c.prediction.energy_j
-        row = [
-            c.prediction.primitives.name.removeprefix("NVIDIA "),
-            "yes" if c.fits else f"no: {binary_bytes(int(c.need.total))} needed",
-            seconds(c.seconds),
-            c.prediction.bound.split(":")[0] if c.fits else "the link: it spills",
-            f"{energy.value / 1e3:.3g} kJ" if energy else "",
-            c.prediction.seconds.kind,
-        ]
-        if has_prices:
-            row.append(f"{c.cost.value:.3g}" if c.cost else "")
-        if "several cards" in titles:
-            row.append(_links(c))
-        rows.append(row)
-    return titles, rows
-
-
 def prediction_json(made: Prediction, chosen: Choice) -> str:
     """A prediction as a JSON document."""
-    return json.dumps(document(made, chosen), indent=1) + "\n"
+    return json.dumps({"schema": SCHEMA, **document(made, chosen)}, indent=1) + "\n"
 
 
 def document(made: Prediction, chosen: Choice) -> dict[str, Any]:
@@ -139,26 +118,26 @@ def document(made: Prediction, chosen: Choice) -> dict[str, Any]:
     return {
         "job": job,
         "device": made.primitives.name,
-        "seconds": _plain(made.seconds),
-        f"{made.unit}_s": _plain(made.unit_s),
+        "seconds": plain(made.seconds),
+        f"{made.unit}_s": plain(made.unit_s),
         "bound": made.bound,
         "busy_share": made.busy_share,
         "memory_bytes": _need(chosen.need),
         "fits": chosen.fits,
         "most_batch": chosen.most_batch,
-        "spilling_s": None if chosen.fits else _plain(chosen.seconds),
-        "energy_j": _plain(made.energy_j) if made.energy_j is not None else None,
-        "several": [_plain_several(many) for many in chosen.several],
-        "primitives": {k: _plain(v) for k, v in made.primitives.values().items()},
+        "spilling_s": None if chosen.fits else plain(chosen.seconds),
+        "energy_j": plain(made.energy_j) if made.energy_j is not None else None,
+        "several": [__plain_several(many) for many in chosen.several],
+        "primitives": {k: plain(v) for k, v in made.primitives.values().items()},
     }
 
 
-def _plain_several(many: Several) -> dict[str, Any]:
+def __plain_several(many: Several) -> dict[str, Any]:
     return {
         "gpus": many.gpus,
         "link": many.link,
-        "seconds": _plain(many.seconds),
-        "allreduce_s": _plain(many.allreduce_s),
+        "seconds": plain(many.seconds),
+        "allreduce_s": plain(many.allreduce_s),
         "exposed_s": many.exposed_s,
         "efficiency": many.efficiency,
     }
@@ -168,5 +147,5 @@ def _need(need: Need) -> dict[str, float]:
     return {**need.parts(), "total": need.total}
 
 
-def _plain(value: Value) -> dict[str, Any]:
+def plain(value: Value) -> dict[str, Any]:
     return dict(vars(value))

@@ -15,7 +15,9 @@ from pymicro.report.terminal import Terminal
 from pymicro.results import SCHEMA
 from pymicro.units import percent, si
 
-_WIDTH, _HEIGHT = 64, 16
+_WIDEST, _NARROWEST, _HEIGHT = 64, 24, 16
+# Characters left of the drawing, and a blank between it and the names of its roofs.
+_MARGIN = 15
 _MOST_MARKS = 26
 _BOUNDS = {"compute": "compute", "dram": "DRAM", "": ""}
 
@@ -24,12 +26,12 @@ def show(model: Roofline, terminal: Terminal | None = None) -> None:
     """Print the drawing and the tables."""
     terminal = terminal or Terminal()
     terminal.say(f"Roofline of {model.name}")
-    for line in drawing(model):
+    for line in drawing(model, terminal.width):
         terminal.say(line)
     terminal.table(_ROOF_TITLES, list(roof_rows(model)), numbers={3, 4})
     if model.points:
-        titles, rows = _POINT_TITLES, [list(r) for r in point_rows(model)]
-        terminal.table(titles, rows, numbers={3, 4, 5, 6, 8})
+        rows = [list(r) for r in point_rows(model)]
+        terminal.table(_POINT_TITLES, rows, {3, 4, 5, 6, 8}, _POINTS_LEAVING, _POINTS_ONCE)
     for said in (*notes(model), *model.absent):
         terminal.say(said)
 
@@ -52,6 +54,8 @@ _POINT_TITLES = [
     "mark", "what", "dtype", "FLOP/B", "rate", "attainable", "of attainable", "bound by",
     "of the time",
 ]  # fmt: skip
+# What a narrow screen leaves out first, and what it says once where all rows agree.
+_POINTS_LEAVING, _POINTS_ONCE = (5, 3), (2, 7)
 
 
 def roof_rows(model: Roofline) -> Iterator[list[str]]:
@@ -90,29 +94,35 @@ def notes(model: Roofline) -> Iterator[str]:
         yield "Above 100 %: data came from a cache, or the clock was above the data sheet's."
 
 
-def drawing(model: Roofline) -> list[str]:
-    """Both axes logarithmic: the data sheet's roofs as lines, points as letters."""
+def drawing(model: Roofline, room: int = 100) -> list[str]:
+    """Both axes logarithmic: the data sheet's roofs as lines, points as letters.
+
+    `room` is the number of characters in a line, with the names of the roofs on the right.
+    """
     dram = model.best("memory", "dram")
     tops = [r for d in model.dtypes if (r := model.best("compute", d))]
     if dram is None or not tops:
         return []
     x_low, x_high, y_low, y_high = bounds(model, dram, tops)
-    grid = [[" "] * _WIDTH for _ in range(_HEIGHT)]
+    names = _names(tops, y_low, y_high)
+    longest = max(map(len, names.values()))
+    width = max(_NARROWEST, min(_WIDEST, room - _MARGIN - longest))
+    grid = [[" "] * width for _ in range(_HEIGHT)]
 
     def put(x: float, y: float, mark: str) -> None:
-        column = round((math.log10(x) - x_low) / (x_high - x_low) * (_WIDTH - 1))
+        column = round((math.log10(x) - x_low) / (x_high - x_low) * (width - 1))
         row = round((math.log10(y) - y_low) / (y_high - y_low) * (_HEIGHT - 1))
-        if 0 <= column < _WIDTH and 0 <= row < _HEIGHT:
+        if 0 <= column < width and 0 <= row < _HEIGHT:
             grid[_HEIGHT - 1 - row][column] = mark
 
     for roof in tops:
-        for step in range(4 * _WIDTH):
-            x = 10 ** (x_low + (x_high - x_low) * step / (4 * _WIDTH - 1))
+        for step in range(4 * width):
+            x = 10 ** (x_low + (x_high - x_low) * step / (4 * width - 1))
             slope = dram.rate * x < roof.rate
             put(x, min(roof.rate, dram.rate * x), "/" if slope else "-")
     for mark, placed in zip(_marks(), model.points[:_MOST_MARKS], strict=False):
         put(placed.point.intensity, placed.point.rate, mark)
-    return _framed(grid, tops, (x_low, x_high, y_low, y_high))
+    return _framed(grid, names, (x_low, x_high, y_low, y_high))
 
 
 def bounds(model: Roofline, dram: Roof, tops: list[Roof]) -> tuple[float, float, float, float]:
@@ -124,19 +134,26 @@ def bounds(model: Roofline, dram: Roof, tops: list[Roof]) -> tuple[float, float,
 
 
 def _framed(
-    grid: list[list[str]], tops: list[Roof], span: tuple[float, float, float, float]
+    grid: list[list[str]], names: dict[int, str], span: tuple[float, float, float, float]
 ) -> list[str]:
     x_low, x_high, y_low, y_high = span
     lines = []
     for number, row in enumerate(grid):
         at = 10 ** (y_high - (y_high - y_low) * number / (_HEIGHT - 1))
         label = si(at, "FLOP/s", 2) if number % 5 == 0 else ""
-        names = ", ".join(r.of for r in tops if _row_of(r.rate, y_low, y_high) == number)
-        lines.append(f"{label:>12} |{''.join(row)} {names}".rstrip())
+        lines.append(f"{label:>12} |{''.join(row)} {names.get(number, '')}".rstrip())
     ends = f"{10**x_low:g}", f"{10**x_high:g} FLOP/B"
-    lines.append(f"{'':>12} +{'-' * _WIDTH}")
-    lines.append(f"{'':>13} {ends[0]}{ends[1]:>{_WIDTH - len(ends[0])}}")
+    lines.append(f"{'':>12} +{'-' * len(grid[0])}")
+    lines.append(f"{'':>13} {ends[0]}{ends[1]:>{len(grid[0]) - len(ends[0])}}")
     return lines
+
+
+def _names(tops: list[Roof], y_low: float, y_high: float) -> dict[int, str]:
+    """The formats of the roofs that a row of the drawing shows."""
+    names: dict[int, list[str]] = {}
+    for roof in tops:
+        names.setdefault(_row_of(roof.rate, y_low, y_high), []).append(roof.of)
+    return {row: ", ".join(of) for row, of in names.items()}
 
 
 def _row_of(rate: float, y_low: float, y_high: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-from pymicro.report.columns import rows, used
+from pymicro.report.columns import BURST_MARK, Row, bursts, rows, used, yielding
 from pymicro.report.terminal import Terminal
 from pymicro.results import Finding, Result
 
@@ -28,10 +28,7 @@ def show(
         terminal.say(heading)
     table = [row for row in rows(results) if row.verdict]
     if table:
-        columns = used(table)
-        numbers = {i for i, column in enumerate(columns) if column.is_number}
-        cells = [[column.text(row) for column in columns] for row in table]
-        terminal.table([column.title for column in columns], cells, numbers)
+        _draw(table, terminal)
     for row in table:
         if row.verdict and row.verdict.doubt:
             terminal.say(f"doubt: {row.result.backend} {row.result.dtype}: {row.verdict.doubt}")
@@ -42,6 +39,22 @@ def show(
     for finding in findings:
         parts = (f"{finding.severity}: {finding.seen}", finding.why, finding.do)
         terminal.say(" ".join(filter(None, parts)))
+
+
+def _draw(table: Sequence[Row], terminal: Terminal) -> None:
+    columns = used(table)
+    titles = [column.title for column in columns]
+    numbers = {i for i, column in enumerate(columns) if column.is_number}
+    cells = [[column.text(row) for column in columns] for row in table]
+    _, lost = terminal.leaving(titles, cells, numbers, *yielding(columns))
+    lone = "burst" in (titles[i] for i in lost)
+    if lone:  # A row that has no other rate would be left without any.
+        place = titles.index("rate") if "rate" in titles else titles.index("burst")
+        for row, texts in zip(table, cells, strict=True):
+            texts[place] = texts[place] or bursts(row)
+    terminal.table(titles, cells, numbers, *yielding(columns))
+    if lone and any(cell.endswith(BURST_MARK) for texts in cells for cell in texts):
+        terminal.say(f"{BURST_MARK} burst: the first 20 ms of work after a rest.")
 
 
 def not_run(results: Sequence[Result]) -> list[str]:

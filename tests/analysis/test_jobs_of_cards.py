@@ -121,7 +121,8 @@ def test_every_cause_of_a_study_is_on_every_job(name):
         assert [c.name for c in job.causes] == [c["name"] for c in studies()[name]["cause"]]
         for cause in job.causes:
             assert cause.adds_s.low <= cause.adds_s.value <= cause.adds_s.high
-            assert cause.verdict
+            able = {"cause": {"no", "perhaps", "yes", "not needed"}}
+            assert cause.verdict in able.get(cause.kind, {"stays", "turns round"})
             assert cause.settle.startswith("pymicro ")
     assert len(made.verdict) == len(made.jobs)
 

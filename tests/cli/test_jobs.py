@@ -136,7 +136,7 @@ def test_suite_lists_the_products_of_the_job():
         (("explain", "--case", "5090", "--measured", "3s"), "--measured means nothing"),
         (("explain", "--case", "5090", "--what-if", "tf32"), "--what-if means nothing"),
         (("explain", "--case", "5090", "--batch", "3"), "--batch means nothing"),
-        (("explain", "--case", "5090", "--format", "json"), "--format table"),
+        (("explain", "--case", "5090", "--format", "csv"), "--format table or json"),
         (("explain", "--trace", "x.json", "--device", "4090"), "--device means nothing"),
         (("explain", "--trace", "x.json", "--published"), "--published means nothing"),
         (("predict", "t5", "--device", "4090", "--batch", "0"), "batch 0"),

@@ -128,7 +128,7 @@ def test_weights_that_are_nowhere_are_refused(tmp_path, monkeypatch):
         (["t5", "--batch", "100000"], "are free; a batch of", 3),
         (["gpt2", "--attn", "flash", "--batch", "1"], "flash attention of gpt2", 3),
         (["distilbert", "--tf32", "--precision", "bf16"], "contradict", 2),
-        (["gpt2", "--records", "/nowhere/text", "--batch", "1"], "--records /nowhere/text", 2),
+        (["gpt2", "--text", "/nowhere/text", "--batch", "1"], "--text /nowhere/text", 2),
         (["missing.json"], "no configuration of transformers", 2),
         (["gpt2", "--trace-only", "--to", "/nowhere"], "no such folder", 2),
     ],
@@ -159,7 +159,7 @@ def test_a_trace_of_any_configuration_file(tmp_path):
 
 
 def test_the_table_and_the_document_of_a_job(tmp_path):
-    words = ["distilbert", "--batch", "1", "--length", "8", "--count", "2", "--epochs", "1"]
+    words = ["distilbert", "--batch", "1", "--length", "8", "--records", "2", "--epochs", "1"]
     store = tmp_path / "results.jsonl"
     more = ["--device", "cpu", "--store", str(store)]
     done = CliRunner().invoke(cli, ["e2e", *words, *more], catch_exceptions=False)
