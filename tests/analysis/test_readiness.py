@@ -44,7 +44,10 @@ def test_the_first_build_for_it_is_native_with_known_faults():
 def test_an_old_card_on_new_software_was_dropped():
     result = judged("P6000", "cuda=13.0")
     assert result.verdict == "dropped"
-    assert result.rows[0].do == "use CUDA 12.9"
+    assert result.rows[0].do == "use 12.9"
+    assert result.headline == "dropped; use 12.9"
+    (cupy,) = judged("P6000", "cupy=14,cuda=13.0").rows[1:]
+    assert cupy.do == "use CUDA 12.9"
     assert judged("P6000", "cuda=12.9").verdict == "native"
     assert judged("P6000", "torch=2.11,cuda=12.6").verdict == "relative"
     assert judged("P6000", "torch=2.11,cuda=12.8").verdict == "impossible"

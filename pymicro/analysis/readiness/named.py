@@ -99,7 +99,9 @@ def _by_toolkit(layer: str, version: str, spec: DeviceSpec, toolkit: stacks.Tool
         seen = f"{cuda} starts at compute capability {dotted(toolkit.first)}"
         last = spec.cuda_toolkit_last
         seen += f": {chip} was dropped" if last else ""
-        do = f"use CUDA {last}" if last else f"use another CUDA; the card has {chip}"
+        do = f"use another CUDA; the card has {chip}"
+        if last:
+            do = f"use {last}" if layer == "cuda" else f"use CUDA {last}"
         return Row(layer, version, "dropped" if last else kind, "table", seen, do, toolkit.sources)
     else:
         seen = f"{cuda} does not know {chip}; the best is {arch}"

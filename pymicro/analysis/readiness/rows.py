@@ -19,6 +19,7 @@ Evidence = Literal["binary", "profiler", "probe", "table"]
 _BASE = ("driver", "cuda", "nvrtc", "torch")
 _WORDS = {"broken": "broken here", "older": "kernels of an earlier generation"}
 _RANKS: tuple[RowKind, ...] = ("native", "relative", "jit", "dropped", "impossible")
+_RUNS = ("native", "relative", "jit")
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,14 @@ class Readiness:
 
     @property
     def headline(self) -> str:
-        """The verdict, and by name every layer that is worse off."""
+        """The verdict with what follows from it, and by name every layer that is worse off."""
         worse: dict[str, list[str]] = {}
         verdict = self.verdict
+        told = str(verdict)
+        if verdict == "dropped":
+            told += next((f"; {r.do}" for r in self.rows if r.kind == verdict and r.do), "")
+        elif verdict in _RUNS and any(not fault.only_if for fault in self.faults):
+            told += ", with these known faults"
         for row in self.rows:
             ranks = {row.kind, verdict} <= set(_RANKS)
             lower = ranks and _RANKS.index(row.kind) > _RANKS.index(verdict)
@@ -84,7 +90,7 @@ class Readiness:
             if row.kind == "broken" or older or lower:
                 worse.setdefault(_WORDS.get(row.kind, row.kind), []).append(row.layer)
         ends = (f"{word}: {', '.join(layers)}" for word, layers in worse.items())
-        return "; ".join((verdict, *ends))
+        return "; ".join((told, *ends))
 
 
 def torch_row(

@@ -2,6 +2,8 @@
 
 import time
 
+from kernel_records import timed
+
 CALLS = 30
 
 
@@ -54,8 +56,6 @@ def probe(tell, rows, width, inner):
 
 def _timed(torch, call):
     """Device seconds of each call, the kernels' names, and the host's seconds a call."""
-    from torch.profiler import ProfilerActivity, profile
-
     for _ in range(5):
         call()
     torch.cuda.synchronize()
@@ -63,13 +63,4 @@ def _timed(torch, call):
     for _ in range(CALLS):
         call()
     host_s = (time.perf_counter() - began) / CALLS
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
-        for _ in range(CALLS):
-            call()
-        torch.cuda.synchronize()
-    found = [e for e in seen.events() if "CUDA" in str(e.device_type)]
-    if not found:
-        raise RuntimeError("no kernel records; another profiler may hold the driver's interface")
-    total = sum(e.time_range.elapsed_us() for e in found) * 1e-6 / CALLS
-    return [total], [e.name[:400] for e in found[: len(found) // CALLS]], host_s
+    return *timed(torch, call, CALLS), host_s
