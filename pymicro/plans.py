@@ -18,7 +18,7 @@ PATHS = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90")
 _CUBE = 4096
 _COPY_BYTES = 2**30
 # Others than the vendor's own library, and which of their variants; the slow ones only cost time.
-_RIVALS = {
+RIVALS = {
     "cuda": ("fastest", "promoted"),
     "triton": ("tiled", "descriptor"),
     "cupy": ("raw",),
@@ -53,7 +53,7 @@ def library(
         for product in hottest(most):
             params = gemm_params(product.m, product.n, product.k, product.layout)
             found.append(Case("gemm", "torch", "matmul", dtype, params))
-            for backend, names in _RIVALS.items():
+            for backend, names in RIVALS.items():
                 here = offered.get((backend, dtype), ())
                 found += [Case("gemm", backend, v, dtype, params) for v in names if v in here]
         yield Step("gemm", "library", tuple(found), rest_s=0.05)

@@ -241,6 +241,11 @@ def test_compiling():
     )
     (row,) = from_measured.rows(found, HOPPER)
     assert "5 kernels a block become 3, 2.00 times as fast" in row.seen
+    unseen = m.measured(
+        [block("eager", 2e-4, 0), block("compiled", 1e-4, 0)], H200["key"], "", HOPPER
+    )
+    (row,) = from_measured.rows(unseen, HOPPER)
+    assert row.seen.startswith("2.00 times as fast")  # No profiler: a time, and no count of zero.
     failed = Result("compile", "torch", "compiled", "fp16", device=H200, outcome="skipped",
                     reason="no C compiler", details={"study": "compile"})  # fmt: skip
     (row,) = from_measured.rows(m.measured([failed], H200["key"], "", HOPPER), HOPPER)

@@ -84,12 +84,32 @@ def test_no_record_is_an_error_and_never_a_time_of_zero(child, profiled, records
     torch, shared = profiled(*records), child("shared/kernel_records")
     with pytest.raises(RuntimeError, match="another profiler"):
         shared["recorded"](torch, lambda: None)
-    with pytest.raises(RuntimeError, match="another profiler"):
-        shared["timed"](torch, lambda: None, 3)
-    with pytest.raises(RuntimeError, match="another profiler"):
-        child("torch_compile")["_timed"](torch, lambda: None)
     # The switches are timed by events: without a profiler they lack a name, not a time.
     assert child("flags")["_kernels"](torch, lambda: None) == []
+
+
+def test_where_the_profiler_is_forbidden_events_tell_the_time_and_why(child, profiled):
+    torch, calls = profiled(HOST), []
+
+    class Event:
+        def __init__(self, enable_timing):
+            pass
+
+        def record(self):
+            pass
+
+        def elapsed_time(self, end):
+            return 6.0
+
+    torch.cuda.Event = Event
+    times, names, timer = child("shared/kernel_records")["timed"](torch, lambda: calls.append(1), 3)
+    assert times == pytest.approx([2e-3] * 5)
+    assert names == []
+    assert timer.startswith("cuda events (no kernel records; another profiler may hold")
+    assert len(calls) == 3 + 3 + 5 * 3
+    *told, timer, host_s = child("torch_compile")["_timed"](torch, lambda: None)
+    assert timer.startswith("cuda events")
+    assert host_s >= 0
 
 
 class Tell:
@@ -165,10 +185,11 @@ def test_a_format_without_records_leaves_the_next_ones(child, profiled, monkeypa
 def test_kernels_of_each_call_are_summed(child, profiled):
     records = [("qk", "CUDA", 2), ("softmax", "CUDA", 1), ("qk", "CUDA", 2)] * 20
     timed = child("shared/kernel_records")["timed"]
-    times, names = timed(profiled(*records), lambda: None, 20)
+    times, names, timer = timed(profiled(*records), lambda: None, 20)
+    assert timer == "profiler"
     assert times == pytest.approx([5e-6] * 20)
     assert names == ["qk", "softmax", "qk"]
-    times, names = timed(profiled(*records[:59]), lambda: None, 20)
+    times, names, _ = timed(profiled(*records[:59]), lambda: None, 20)
     assert times == pytest.approx([98e-6 / 20])
     assert names == ["qk", "softmax"]
 

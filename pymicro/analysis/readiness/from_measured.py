@@ -59,11 +59,10 @@ def _rows(m: Measured, capability: Capability) -> Iterator[Row]:
     yield from _attention_rows(m, capability)
     if m.compiled is not None:
         c = m.compiled
-        seen = (
-            f"{c.eager_kernels} kernels a block become {c.compiled_kernels}, "
-            f"{c.eager_s / c.compiled_s:.2f} times as fast on the device; {c.compile_s:.0f} s to "
-            "compile"
-        )
+        fewer = f"{c.eager_kernels} kernels a block become {c.compiled_kernels}, "
+        seen = fewer if c.eager_kernels and c.compiled_kernels else ""  # No profiler, no count.
+        seen += f"{c.eager_s / c.compiled_s:.2f} times as fast on the device"
+        seen += f"; {c.compile_s:.0f} s to compile"
         yield Row("torch.compile", "", "native", "profiler", seen)
     elif m.why_not_compiled:
         yield Row("torch.compile", "", "broken", "probe", m.why_not_compiled)

@@ -89,8 +89,9 @@ def _tried(torch, backend, inputs, expected, bits):
     check = {"reference": "float64", "error": error, "tolerance": 16 * 2.0**-bits}
     if not error <= check["tolerance"]:
         return {"verified": check, "outcome": "failed", "reason": f"wrong: error {error:.3g}"}
-    times, names = timed(torch, call, CALLS)
-    return {"verified": check, "times_s": times, "details": {"kernels": list(dict.fromkeys(names))}}
+    times, names, timer = timed(torch, call, CALLS)
+    details = {"kernels": list(dict.fromkeys(names))}
+    return {"verified": check, "times_s": times, "timer": timer, "details": details}
 
 
 def _why(refusal, said):

@@ -1,6 +1,6 @@
 """What torch's switches of precision bring: the same product under each setting, taking turns."""
 
-from kernel_records import recorded
+from kernel_records import NoRecordsError, recorded
 
 CALLS, ROUNDS = 20, 15
 # Significant bits of the output, and of a running sum where a setting shortens it.
@@ -142,7 +142,7 @@ def _kernels(torch, call):
     """Names of the kernels of a call; none if no profiler sees them, for here events time them."""
     try:
         return [name for name, _ in recorded(torch, call)]
-    except RuntimeError:
+    except NoRecordsError:
         return []
 
 

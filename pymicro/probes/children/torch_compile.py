@@ -38,12 +38,13 @@ def probe(tell, rows, width, inner):
         tell.step("time both")
         calls = {"eager": lambda: block(given), "compiled": lambda: compiled(given)}
         for number, (variant, call) in enumerate(calls.items()):
-            times, kernels, host_s = _timed(torch, call)
+            times, kernels, timer, host_s = _timed(torch, call)
             record = {
                 "variant": variant,
                 "dtype": "fp16",
                 "params": {"rows": rows, "width": width, "inner": inner},
                 "times_s": times,
+                "timer": timer,
                 # Fused operators round less often than single ones.
                 "verified": {"reference": "eager", "error": error, "tolerance": 16 * 2.0**-11},
                 "details": {"kernels": kernels, "host_s": host_s, "compile_s": compile_s},
@@ -55,7 +56,7 @@ def probe(tell, rows, width, inner):
 
 
 def _timed(torch, call):
-    """Device seconds of each call, the kernels' names, and the host's seconds a call."""
+    """What `timed` tells of a call, and the host's seconds of one."""
     for _ in range(5):
         call()
     torch.cuda.synchronize()

@@ -1,19 +1,24 @@
 """What a GPU ran, by torch's profiler: the one reading of its records that all children use.
 
 A profiler that gives no records is an error and never a time of zero: another one may hold the
-driver's interface, or the system may forbid it.
+driver's interface, or the system may forbid it. Then events tell the time, and no names.
 """
 
 # What separates pieces of work on the device: a kernel of torch's own that nobody else launches.
 _MARK = "spin_kernel"
 _NAME_LENGTH = 400
+_BATCHES = 5
+
+
+class NoRecordsError(RuntimeError):
+    """The profiler saw nothing of what ran."""
 
 
 def recorded(torch, work):
     """(name, seconds) of each kernel, copy and fill that `work` ran, in order of their start.
 
     Raises:
-        RuntimeError: there are no records.
+        NoRecordsError: there are none.
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -22,7 +27,7 @@ def recorded(torch, work):
         torch.cuda.synchronize()
     found = [e for e in seen.events() if "CUDA" in str(e.device_type)]
     if not found:
-        raise RuntimeError("no kernel records; another profiler may hold the driver's interface")
+        raise NoRecordsError("no kernel records; another profiler may hold the driver's interface")
     found.sort(key=lambda e: e.time_range.start)
     return [(e.name[:_NAME_LENGTH], e.time_range.elapsed_us() * 1e-6) for e in found]
 
@@ -70,12 +75,30 @@ def by_kernel(records, calls):
 
 
 def timed(torch, call, calls, warm_ups=3):
-    """`each_call` of a call that is repeated under the profiler, after a few unseen.
+    """Seconds of a call, several times, the names of one call's kernels, and who told.
 
-    Raises:
-        RuntimeError: there are no records.
+    The profiler tells of each of `calls` calls; without it events tell of batches of so many, in
+    which the time between kernels counts too, and there are no names.
     """
     for _ in range(warm_ups):
         call()
     torch.cuda.synchronize()
-    return each_call(recorded(torch, lambda: [call() for _ in range(calls)]), calls)
+
+    def work():
+        for _ in range(calls):
+            call()
+
+    try:
+        return *each_call(recorded(torch, work), calls), "profiler"
+    except NoRecordsError as error:
+        seconds = [_between_events(torch, work) / calls for _ in range(_BATCHES)]
+        return seconds, [], f"cuda events ({error})"
+
+
+def _between_events(torch, work):
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    work()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1e-3
