@@ -153,11 +153,27 @@ def test_this_machine_layer_by_layer():
         "nvrtc": ("native", "binary"),
         "torch": ("native", "binary"),
         "tf32": ("off", "probe"),
+        "cuda": ("native", "table"),
         "cudnn": ("unknown", "probe"),
         "triton": ("native", "binary"),
         "cupy": ("native", "probe"),
         "numba": ("native", "probe"),
     }
+
+
+def test_the_runtime_that_torch_brings_may_have_dropped_the_card():
+    result = for_machine(find("P6000").spec, installed(archs="sm_61"))
+    cuda = next(r for r in result.rows if r.layer == "cuda")
+    assert (cuda.kind, cuda.do) == ("dropped", "use 12.9")
+    assert cuda.seen.startswith("the runtime of torch")
+
+
+def test_the_score_counts_layers_that_carry_code():
+    broken = Report("error", "compile an empty kernel", "AttributeError", {"version": "0.68.0"})
+    result = for_machine(H200, installed(numba=broken))
+    of = [r.layer for r in result.rows if r.kind not in ("on", "off", "unknown")]
+    assert result.score == (len(of) - 1, len(of))
+    assert to_json(result, None)["score"] == {"native": len(of) - 1, "of": len(of)}
 
 
 def test_code_of_the_libraries_under_torch_is_read_from_their_files():

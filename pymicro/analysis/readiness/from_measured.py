@@ -32,7 +32,29 @@ def with_measured(told: Readiness, results: Iterable[Result]) -> Readiness:
     """The readiness of a card with what the store has of it: rows, and the table's values."""
     m = measured(results, told.key, told.device, told.capability)
     known = [_with_gain(row, m) for row in told.rows]
-    return replace(told, rows=(*known, *rows(m, told.capability)), measured=m)
+    known += rows(m, told.capability)
+    return replace(told, rows=(*known, *_not_looked_at(known)), measured=m)
+
+
+# What only a measurement shows, and what to ask for it.
+_UNSEEN = {
+    "gemm": "library",
+    "gemm fp8_e4m3": "library --dtype fp8",
+    "attention": "attention",
+    "torch.compile": "compile",
+}
+
+
+def _not_looked_at(rows: Sequence[Row]) -> Iterator[Row]:
+    """A row for each feature of torch, where it can run at all, that nobody measured."""
+    torch = next((r for r in rows if r.layer == "torch"), None)
+    if torch is None or torch.kind not in ("native", "relative", "jit"):
+        return
+    layers = [row.layer for row in rows]
+    for feature, part in _UNSEEN.items():
+        if not any(layer.startswith(feature) for layer in layers):
+            do = f"pymicro readiness --measure {part}"
+            yield Row(feature, torch.version, "unknown", "none", "not measured on this card", do)
 
 
 def _with_gain(row: Row, m: Measured) -> Row:
