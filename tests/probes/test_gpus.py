@@ -118,9 +118,7 @@ def test_another_uuid_in_a_guest_is_matched_as_the_only_device(found):
     assert seen["gpu-matched-as-only"].severity == "info"
 
 
-def test_settings_are_those_of_the_card_that_the_mask_shows(
-    scripted, fake_nvml, fake_gpu, tmp_path
-):
+def test_settings_are_those_of_the_card_in_the_mask(scripted, fake_nvml, fake_gpu, tmp_path):
     """Mask `1`, and CUDA orders by speed: its only device 0 is the first card of NVML's."""
     shown, other = (f"GPU-{digit * 8}-2222-3333-4444-555555555555" for digit in "19")
     fake_nvml.gpus = [

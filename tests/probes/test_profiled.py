@@ -107,7 +107,7 @@ def test_where_the_profiler_is_forbidden_events_tell_the_time_and_why(child, pro
     assert names == []
     assert timer.startswith("cuda events (no kernel records; another profiler may hold")
     assert len(calls) == 3 + 3 + 5 * 3
-    *told, timer, host_s = child("torch_compile")["_timed"](torch, lambda: None)
+    *_, timer, host_s = child("torch_compile")["_timed"](torch, lambda: None)
     assert timer.startswith("cuda events")
     assert host_s >= 0
 
