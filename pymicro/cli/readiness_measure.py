@@ -222,7 +222,7 @@ class _Run:
         from pymicro import run
         from pymicro.suite import benchmarks
 
-        options = run.Options(sustained="none", rest_s=step.rest_s)
+        options = run.Options(sustained="none", rest_s=step.rest_s, budget_s=step.budget_s)
         benchmark = benchmarks()[step.benchmark]
         for result in run.run(benchmark, step.cases, options, self.context):
             yield replace(

@@ -193,11 +193,13 @@ def test_plans_ask_for_what_the_issue_names():
     who = [(c.backend, c.variant) for c in step.cases[:3]]
     assert who == [("torch", "matmul"), ("cuda", "fastest"), ("cupy", "raw")]
     assert len(step.cases) == 60
-    gemm, copy, loaded = plans.generations(plans.GENERATION_FORMATS, 132)
+    gemm, moved, loaded = plans.generations(plans.GENERATION_FORMATS, 132)
     assert {c.params["path"] for c in gemm.cases} == set(plans.PATHS)
     assert {c.dtype for c in gemm.cases} == {"fp16", "bf16", "tf32", "int8", "fp32", "fp64"}
     assert {c.variant for c in loaded.cases} == {"cubin", "ptx"}
-    assert {c.variant for c in copy.cases} == {"sm75", "sm90"}
+    assert [(c.params["op"], c.variant) for c in moved.cases] == [
+        ("copy", "sm75"), ("copy", "sm90"), ("read", "sm75"), ("read", "sm90"),
+    ]  # fmt: skip
     json.dumps(plans.attention_shapes())
 
 
