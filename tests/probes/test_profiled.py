@@ -194,6 +194,14 @@ def test_kernels_of_each_call_are_summed(child, profiled):
     assert names == ["qk", "softmax"]
 
 
+def test_kernels_that_cannot_be_told_apart_by_calls_are_not_counted(child, profiled):
+    timed = child("torch_compile")["_timed"]
+    times, names, *_ = timed(profiled(*[("a", "CUDA", 2), ("b", "CUDA", 1)] * 30), lambda: None)
+    assert (len(times), names) == (30, ["a", "b"])
+    times, names, *_ = timed(profiled(*[("a", "CUDA", 2)] * 59), lambda: None)
+    assert (len(times), names) == (1, [])
+
+
 def test_a_probe_finds_what_the_probes_share(fake_modules):
     """Started as it is on a machine with a GPU, up to the first thing that needs one."""
     torch = "__version__ = '0'\ndef set_warn_always(on): raise RuntimeError('got this far')\n"

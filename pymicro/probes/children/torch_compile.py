@@ -56,7 +56,8 @@ def probe(tell, rows, width, inner):
 
 
 def _timed(torch, call):
-    """What `timed` tells of a call, and the host's seconds of one."""
+    """What `timed` tells of a call, and the host's seconds of one; no names where they could not be
+    told apart by calls, since they are counted."""
     for _ in range(5):
         call()
     torch.cuda.synchronize()
@@ -64,4 +65,5 @@ def _timed(torch, call):
     for _ in range(CALLS):
         call()
     host_s = (time.perf_counter() - began) / CALLS
-    return *timed(torch, call, CALLS), host_s
+    times, names, timer = timed(torch, call, CALLS)
+    return times, names if len(times) == CALLS else [], timer, host_s
