@@ -67,6 +67,15 @@ def test_a_used_up_budget_begins_nothing(a_run, monkeypatch):
     assert kept == []
 
 
+def test_asking_for_names_leaves_half_of_the_budget_for_rates(a_run, monkeypatch):
+    run, _ = a_run("library", budget_s=20)
+    given = []
+    monkeypatch.setattr(measured, "launched", lambda _, __, s: (given.append(s) or {}, "slow"))
+    monkeypatch.setattr(plans, "library", lambda *_: [])
+    assert list(run.all()) == []
+    assert 0 < given[0] <= 10
+
+
 def test_records_of_a_child_become_results(a_run, monkeypatch):
     run, _ = a_run("flags")
     check = {"reference": "float64", "error": 1e-4, "tolerance": 1e-3}
