@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pymicro.cli.output import may_go_unread
+
 if TYPE_CHECKING:
     from pymicro.analysis.gate import Node
     from pymicro.analysis.readiness import Readiness
@@ -107,14 +109,15 @@ def command(
         kept = fresh if no_store else results.Store(store).read().results
         node = replace(node, readiness=readiness.with_measured(node.readiness, kept))
     failed = gate.failures(wanted, node)
-    if format_ == "json":
-        _print_json(node.readiness, failed if wanted else None)
-    else:
-        from pymicro.report import readiness as text
+    with may_go_unread():
+        if format_ == "json":
+            _print_json(node.readiness, failed if wanted else None)
+        else:
+            from pymicro.report import readiness as text
 
-        text.show(node.readiness)
-        for line in failed:
-            click.echo(f"not met: {line}")
+            text.show(node.readiness)
+            for line in failed:
+                click.echo(f"not met: {line}")
     wrong = [r for r in fresh if r.outcome == "failed"]
     _say_failures(wrong)
     return 1 if failed or wrong else 0

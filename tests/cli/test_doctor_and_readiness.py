@@ -133,6 +133,18 @@ def test_the_gate(pymicro):
     assert len(json.loads(told.stdout)["readiness"]["failures"]) == 1
 
 
+@pytest.mark.parametrize("more", [[], ["--format", "json"]], ids=["table", "json"])
+def test_a_gate_holds_where_nobody_reads_to_its_end(more):
+    """`| grep -q` and `| head` leave early; in a script the exit code must still say no."""
+    words = ["readiness", "--device", "5090", "--stack", "torch=2.6,cuda=12.4", *more]
+    command = [sys.executable, "-m", "pymicro", *words, "--require", "native"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 1, said
+    assert said == b""
+
+
 @pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="this machine has a GPU")
 def test_no_gpu_and_no_card_named_is_exit_3(pymicro):
     done = pymicro("readiness")
