@@ -16,9 +16,9 @@ GENERATION_FORMATS = ("fp16", "bf16", "tf32", "int8", "fp32", "fp64")
 # Paths by the first chip that they are written for.
 PATHS = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90")
 _CUBE = 4096
-_COPY_BYTES = 2**30
+_MOVED_BYTES = 2**30
 # Others than the vendor's own library, and which of their variants; the slow ones only cost time.
-_RIVALS = {
+RIVALS = {
     "cuda": ("fastest", "promoted"),
     "triton": ("tiled", "descriptor"),
     "cupy": ("raw",),
@@ -33,12 +33,14 @@ class Step:
 
     Attributes:
         rest_s: idle time before each burst; products of jobs are too small to warm a card.
+        budget_s: for sampling all cases, where they take turns and have no bursts.
     """
 
     benchmark: str
     study: str
     cases: tuple[Case, ...]
     rest_s: float = 0.3
+    budget_s: float = 4.0
 
 
 def library(
@@ -53,7 +55,7 @@ def library(
         for product in hottest(most):
             params = gemm_params(product.m, product.n, product.k, product.layout)
             found.append(Case("gemm", "torch", "matmul", dtype, params))
-            for backend, names in _RIVALS.items():
+            for backend, names in RIVALS.items():
                 here = offered.get((backend, dtype), ())
                 found += [Case("gemm", backend, v, dtype, params) for v in names if v in here]
         yield Step("gemm", "library", tuple(found), rest_s=0.05)
@@ -72,10 +74,13 @@ def generations(formats: Sequence[str], sms: int) -> Iterator[Step]:
         for path in PATHS
     ]
     yield Step("gemm", "generations", tuple(by_path))
-    copied = {"op": "copy", "size": _COPY_BYTES, "level": "memory", "access": "sequential"}
-    copied |= {"stride": 8, "sms": sms}
-    copies = [Case("bandwidth", "cuda", path, "fp32", copied) for path in ("sm75", "sm90")]
-    yield Step("bandwidth", "generations", tuple(copies))
+    moved = {"size": _MOVED_BYTES, "level": "memory", "access": "sequential", "stride": 8}
+    moves = [
+        Case("bandwidth", "cuda", path, "fp32", {"op": op, **moved, "sms": sms})
+        for op in ("copy", "read")
+        for path in ("sm75", "sm90")
+    ]
+    yield Step("bandwidth", "generations", tuple(moves))
     loaded = [
         Case("gemm", "cuda", code, dtype, gemm_params(_CUBE, _CUBE, _CUBE, "nt", path))
         for dtype, path in (("fp16", "sm75"), ("fp16", "sm80"), ("fp16", "sm90"), ("fp32", "sm80"))

@@ -9,6 +9,8 @@ matrices; the returned call launches the winner and does nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +19,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from .binding import bound
+from .binding import bound, compiled_only
 
 GROUP_M = 8  # Tile rows that run side by side, so that their panel of A stays in L2.
 
@@ -198,6 +200,7 @@ def _fastest(launch, tiles, a, b, c, dtype, layout) -> Callable[[], object]:
     tiles = _fitting(tiles, *c.shape[-2:])
     if not a.is_cuda:
         return launch(tiles[-1], a, b, c, dtype, layout)
+    _compile_ahead(launch, tiles, a, b, c, dtype, layout)
     calls = []
     for tile in tiles:
         try:
@@ -215,23 +218,44 @@ def _fastest(launch, tiles, a, b, c, dtype, layout) -> Callable[[], object]:
     return min(zip(close, *rounds_ms, strict=True), key=lambda timed: min(timed[1:]))[0]
 
 
+def _compile_ahead(launch, tiles, a, *others) -> None:
+    """Compile all tiles side by side: each takes about a second, most of it without Python's lock.
+
+    What fails here fails again, and is judged, where it is launched.
+    """
+
+    def compile_one(tile) -> None:
+        with suppress(Exception), torch.cuda.device(a.device):  # Kept by each thread for itself.
+            launch(tile, a, *others, bind=compiled_only)
+
+    compile_one(tiles[0])  # What all of them share is worked out once, and not in several threads.
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(compile_one, tiles[1:]))
+
+
 def _fitting(tiles, m: int, n: int) -> tuple[Tile, ...]:
     """Leave out tiles twice as long as the matrix; the last, smallest one always stays."""
     fits = [t for t in tiles if t.m < 2 * max(m, 64) and t.n < 2 * max(n, 64)]
     return tuple(fits) or tiles[-1:]
 
 
-def _launch_tiled(tile: Tile, a, b, c, dtype: str, layout: str) -> Callable[[], object]:
+def _launch_tiled(tile: Tile, a, b, c, dtype: str, layout: str, bind=None) -> Callable[[], object]:
+    """A launch; or what `bind` makes of the kernel, its grid, arguments and options."""
     *products, m, k = a.shape
     n = c.shape[-1]
     block_k = tile.k_bytes // a.element_size()
     even = m % tile.m == 0 and n % tile.n == 0 and k % block_k == 0
     grid = (triton.cdiv(m, tile.m) * triton.cdiv(n, tile.n), *(products or (1,)), 1)
     constants = (*_constants(dtype, layout), even, tile.m, tile.n, block_k, GROUP_M)
-    return _bound(tiled_kernel, grid, (a, b, c, m, n, k, *constants), tile)
+    return (bind or _binder(tile))(
+        tiled_kernel, grid, (a, b, c, m, n, k, *constants), options(tile)
+    )
 
 
-def _launch_descriptor(tile: Tile, a, b, c, dtype: str, layout: str) -> Callable[[], object]:
+def _launch_descriptor(
+    tile: Tile, a, b, c, dtype: str, layout: str, bind=None
+) -> Callable[[], object]:
+    """The same of the other kernel."""
     (m, k), n = a.shape, c.shape[1]
     block_k = tile.k_bytes // a.element_size()
     tiles = triton.cdiv(m, tile.m) * triton.cdiv(n, tile.n)
@@ -244,7 +268,7 @@ def _launch_descriptor(tile: Tile, a, b, c, dtype: str, layout: str) -> Callable
         blocks = ([tile.m, block_k], b_block, [tile.m, tile.n // slices])
         matrices = tuple(map(TensorDescriptor.from_tensor, (a, b, c), blocks))
     arguments = (*matrices, m, n, k, programs, *constants, slices)
-    return _bound(descriptor_kernel, (programs, 1, 1), arguments, tile)
+    return (bind or _binder(tile))(descriptor_kernel, (programs, 1, 1), arguments, options(tile))
 
 
 def _specializes(tile: Tile, a, c, layout: str) -> bool:
@@ -278,11 +302,13 @@ def options(tile: Tile) -> dict[str, int]:
     return {"num_warps": tile.warps, "num_stages": tile.stages}
 
 
-def _bound(kernel, grid, arguments, tile: Tile) -> Callable[[], object]:
-    if not tile.specialize:
-        return bound(kernel, grid, arguments, options(tile))
+def _binder(tile: Tile):
+    return _bound_with_scratch if tile.specialize else bound
+
+
+def _bound_with_scratch(*launch) -> Callable[[], object]:
     triton.set_allocator(_scratch)
-    return partial(_with_scratch, bound(kernel, grid, arguments, options(tile)))
+    return partial(_with_scratch, bound(*launch))
 
 
 def _with_scratch(launch: Callable[[], object]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
@@ -16,6 +15,7 @@ from pymicro.cli import (
     e2e,
     explain,
     measure,
+    output,
     predict,
     profile,
     readiness,
@@ -82,17 +82,11 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("pymicro: interrupted.", err=True)
         code = 130
-    except (SystemExit, BrokenPipeError):
-        # click and rich leave so when the reader of our output is gone (`| head`): no failure.
-        _forget_output()
+    except output.GONE:
+        output.forget()
         code = 0
     except OSError as error:
         click.echo(f"pymicro: output cannot be written: {error.strerror or error}.", err=True)
-        _forget_output()
+        output.forget()
         code = 1
     sys.exit(code or 0)
-
-
-def _forget_output() -> None:
-    """Python flushes at exit, which would fail once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pymicro.cli.checked import Command
+from pymicro.cli.output import may_go_unread
 
 
 @click.command("doctor", cls=Command, short_help="What is broken on this machine, and what to do.")
@@ -31,12 +32,13 @@ def command(format_: str, strict: bool, quiet: bool, timeout: float) -> int:
     bad = {"error", "warning"} if strict else {"error"}
     code = 1 if any(f.severity in bad for f in findings) else 0
     shown = [f for f in findings if not quiet or f.severity != "info"]
-    if format_ == "json":
-        from pymicro import report
+    with may_go_unread():
+        if format_ == "json":
+            from pymicro import report
 
-        click.echo(report.render((), shown, "json"), nl=False)
-    else:
-        from pymicro.report import findings as text
+            click.echo(report.render((), shown, "json"), nl=False)
+        else:
+            from pymicro.report import findings as text
 
-        text.show(shown)
+            text.show(shown)
     return code

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pymicro.cli.checked import Command
+from pymicro.cli.output import may_go_unread
 
 if TYPE_CHECKING:
     from pymicro.analysis.gate import Node
@@ -48,15 +49,17 @@ Examples:
     flag_value="all",
     help="first measure here: all, or library, generations, flags, attention, compile",
 )
-@click.option("--dtype", metavar="NAME,...", help="formats to measure (default: all six)")
+@click.option(
+    "--dtype", metavar="NAME,...", help="formats of library and generations (default: all)"
+)
 @click.option(
     "--products",
     type=click.IntRange(1, 100),
-    default=20,
-    show_default=True,
-    help="how many of the jobs' hottest products to measure",
+    help="how many of the jobs' hottest products library takes (default: 20)",
 )
-@click.option("--backend", default="all", help="with --measure: whom to try beside the library")
+@click.option(
+    "--backend", metavar="NAME,...", help="whom library tries beside the vendor's (default: all)"
+)
 @click.option(
     "--budget",
     type=click.FloatRange(1, 86_400),
@@ -73,8 +76,8 @@ def command(
     require: str | None,
     measure: str | None,
     dtype: str | None,
-    products: int,
-    backend: str,
+    products: int | None,
+    backend: str | None,
     budget: float | None,
     store: str | None,
     no_store: bool,
@@ -89,37 +92,37 @@ def command(
     """
     from pymicro import results
     from pymicro.analysis import gate, readiness
-    from pymicro.cli.readiness_measure import Asked, parse_formats, parse_parts
+    from pymicro.cli.readiness_measure import asked_for
     from pymicro.cli.readiness_measure import measure as run_parts
     from pymicro.errors import UsageError
 
+    for_measuring = {"dtype": dtype, "products": products, "backend": backend, "budget": budget}
+    asked = asked_for(measure, device, for_measuring, store, no_store, quiet)
     wanted = gate.parse_requirements(require) if require else ()
     named = readiness.parse_stack(stack) if stack else None
-    if measure is not None:
-        if named or _ordinal(device) is None:
-            raise UsageError("--measure is about a GPU of this machine and its software.")
-        asked = Asked(
-            device, parse_parts(measure), parse_formats(dtype), products, backend,
-            store, no_store, budget, quiet,
-        )  # fmt: skip
-        fresh = run_parts(asked)
-    else:
-        fresh = []
+    if asked is not None and (named or _ordinal(device) is None):
+        raise UsageError("--measure is about a GPU of this machine and its software.")
+    reads_store = not named or any(r.word.startswith("gemm_") for r in wanted)
+    if store is not None and (no_store or not reads_store):
+        why = "--no-store forbids it" if no_store else "--stack is judged by tables alone"
+        raise UsageError(f"--store {store} would not be read: {why}.")
+    fresh = run_parts(asked) if asked is not None else []
     node = _named(device, named) if named else _installed(device)
     if any(r.word.startswith("gemm_") for r in wanted):
-        node = replace(node, fractions=_stored(node, store))
+        node = replace(node, fractions={} if no_store else _stored(node, store))
     if not named:
         kept = fresh if no_store else results.Store(store).read().results
         node = replace(node, readiness=readiness.with_measured(node.readiness, kept))
     failed = gate.failures(wanted, node)
-    if format_ == "json":
-        _print_json(node.readiness, failed if wanted else None)
-    else:
-        from pymicro.report import readiness as text
+    with may_go_unread():
+        if format_ == "json":
+            _print_json(node.readiness, failed if wanted else None)
+        else:
+            from pymicro.report import readiness as text
 
-        text.show(node.readiness)
-        for line in failed:
-            click.echo(f"not met: {line}")
+            text.show(node.readiness)
+            for line in failed:
+                click.echo(f"not met: {line}")
     wrong = [r for r in fresh if r.outcome == "failed"]
     _say_failures(wrong)
     return 1 if failed or wrong else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ class Asked:
     Attributes:
         parts: some of `plans.PARTS`.
         products: how many of the jobs' hottest products.
-        rivals: backends that are measured beside the library, or all.
+        rivals: backends that are measured beside the library.
         budget_s: wall time after which no further case begins; None for no limit.
     """
 
@@ -28,11 +28,55 @@ class Asked:
     parts: tuple[str, ...]
     formats: tuple[str, ...]
     products: int
-    rivals: str
+    rivals: tuple[str, ...]
     store: str | None
     no_store: bool
     budget_s: float | None
     quiet: bool
+
+
+# Which parts an option is for; what it cannot change must not be asked for in vain.
+_SERVES = {"dtype": ("library", "generations"), "products": ("library",), "backend": ("library",)}
+
+
+def asked_for(
+    measure: str | None,
+    device: str,
+    options: Mapping[str, Any],
+    store: str | None,
+    no_store: bool,
+    quiet: bool,
+) -> Asked | None:
+    """What is to be measured; None where nothing is.
+
+    Args:
+        measure: the parts as typed, None without `--measure`.
+        options: `dtype`, `products`, `backend` and `budget`, each None where it was not typed.
+
+    Raises:
+        UsageError: an unknown word, or an option that would have no effect.
+    """
+    typed = [name for name, value in options.items() if value is not None]
+    if measure is None:
+        for name in typed:
+            raise UsageError(f"--{name} is about what --measure runs; say --measure PART too.")
+        return None
+    parts = parse_parts(measure)
+    for name in typed:
+        if not set(parts) & set(_SERVES.get(name, parts)):
+            listed = " and ".join(_SERVES[name])
+            raise UsageError(f"--{name} is about --measure {listed}, not {', '.join(parts)}.")
+    return Asked(
+        device,
+        parts,
+        parse_formats(options["dtype"], parts),
+        options["products"] or 20,
+        parse_rivals(options["backend"]),
+        store,
+        no_store,
+        options["budget"],
+        quiet,
+    )
 
 
 def parse_parts(word: str) -> tuple[str, ...]:
@@ -50,6 +94,26 @@ def parse_parts(word: str) -> tuple[str, ...]:
         if part not in PARTS:
             raise unknown("part", part, PARTS)
     return words
+
+
+def parse_rivals(word: str | None) -> tuple[str, ...]:
+    """Backends to try beside the vendor's library; all that have products of their own without a
+    word.
+
+    Raises:
+        UsageError: an unknown one, or one that has none.
+    """
+    from pymicro.cli import words
+    from pymicro.plans import RIVALS
+
+    if word is None or word.strip().lower() == "all":
+        return tuple(RIVALS)
+    found = tuple(words.backends(word))
+    if wrong := [name for name in found if name not in RIVALS]:
+        raise UsageError(
+            f"--backend {wrong[0]}: beside the library readiness tries {', '.join(RIVALS)}."
+        )
+    return found
 
 
 def measure(asked: Asked) -> list[Any]:
@@ -122,12 +186,14 @@ class _Run:
         from pymicro import plans
         from pymicro.probes import measured
 
-        formats, most = self._asked.formats, self._asked.products
+        formats = [f for f in self._asked.formats if f in plans.FORMATS]
+        most = self._asked.products
         wanted = plans.profiled(formats, most)
-        kernels, why = measured.launched(wanted, self._env, min(self._left_s(), 300.0))
+        # Importing torch and its profiler once more must not eat up what the timing needs.
+        kernels, why = measured.launched(wanted, self._env, min(self._left_s() / 2, 300.0))
         if why:
             self._say(why)
-        for step in plans.library(formats, self._offered(), most):
+        for step in plans.library(formats, self._offered(formats), most):
             for result in self._cases(step):
                 p = result.params
                 key = (result.dtype, *(p[x] for x in ("m", "n", "k", "layout")))
@@ -135,24 +201,21 @@ class _Run:
                 is_torch = result.backend == "torch"
                 yield replace(result, details={**result.details, **(seen if is_torch else {})})
 
-    def _offered(self) -> dict[tuple[str, str], Sequence[str]]:
+    def _offered(self, formats: Sequence[str]) -> dict[tuple[str, str], Sequence[str]]:
         from pymicro import backends
         from pymicro.backends.base import offered
-        from pymicro.cli import words
 
         place = self._session.bench.place
-        wanted = words.backends(self._asked.rivals)
-        names = [name for name in backends.names() if name in wanted and name != "torch"]
         return {
             (name, dtype): offered(backends.backend(name), "gemm", dtype, place)[0]
-            for name in names
-            for dtype in self._asked.formats
+            for name in self._asked.rivals
+            for dtype in formats
         }
 
     def generations(self) -> Iterator[Any]:
         from pymicro import plans
 
-        formats = [f for f in plans.GENERATION_FORMATS if f in self._asked.formats or f == "fp64"]
+        formats = [f for f in plans.GENERATION_FORMATS if f in self._asked.formats]
         for step in plans.generations(formats, self._session.bench.place.sm_count):
             yield from self._cases(step)
 
@@ -160,7 +223,7 @@ class _Run:
         from pymicro import run
         from pymicro.suite import benchmarks
 
-        options = run.Options(sustained="none", rest_s=step.rest_s)
+        options = run.Options(sustained="none", rest_s=step.rest_s, budget_s=step.budget_s)
         benchmark = benchmarks()[step.benchmark]
         for result in run.run(benchmark, step.cases, options, self.context):
             yield replace(
@@ -206,18 +269,20 @@ _PARTS: dict[str, Callable[[_Run], Iterator[Any]]] = {
 }
 
 
-def parse_formats(word: str | None) -> tuple[str, ...]:
-    """Formats of the products; all that `plans` has without a word.
+def parse_formats(word: str | None, parts: Sequence[str]) -> tuple[str, ...]:
+    """Formats of the products; all that the parts have without a word.
 
     Raises:
-        UsageError: a format that is none of these.
+        UsageError: a format that none of the parts has.
     """
     from pymicro.dtypes import dtype
-    from pymicro.plans import FORMATS
+    from pymicro.plans import FORMATS, GENERATION_FORMATS
 
+    known = {"library": FORMATS, "generations": GENERATION_FORMATS}
+    offered = tuple(dict.fromkeys(f for part in parts for f in known.get(part, ())))
     if word is None:
-        return FORMATS
+        return offered
     found = tuple(dict.fromkeys(dtype(w).name for w in word.split(",")))
-    if wrong := [f for f in found if f not in FORMATS]:
-        raise UsageError(f"--dtype {wrong[0]}: it is one of {', '.join(FORMATS)}.")
+    if wrong := [f for f in found if f not in offered]:
+        raise UsageError(f"--dtype {wrong[0]}: here it is one of {', '.join(offered)}.")
     return found

@@ -34,13 +34,15 @@ def triton_assemblers(e: Evidence) -> Iterator[Finding]:
     if not any(known.values()):
         return
     listed = ", ".join(f"{n} up to {_newest(archs)}" for n, archs in known.items() if archs)
-    if e.capability is None or any(_targets(e.capability, archs) for archs in known.values()):
+    unknown = [c for c in e.capabilities if not any(_targets(c, a) for a in known.values())]
+    if not unknown:
         yield Finding("triton-assemblers", "info", f"Triton assembles with {listed}")
         return
+    chips = " and ".join(map(dotted, unknown))
     yield Finding(
         "triton-cannot-target",
         "error",
-        f"Triton's assemblers ({listed}) do not know compute capability {dotted(e.capability)}",
+        f"Triton's assemblers ({listed}) do not know compute capability {chips}",
         "its kernels and torch.compile fail on this chip",
         "install a newer Triton with its torch, or point TRITON_PTXAS_PATH to a newer ptxas",
     )

@@ -162,8 +162,13 @@ class Evidence:
     @property
     def capability(self) -> Capability | None:
         """Of the first CUDA device."""
-        first = self.devices[0] if self.devices else {}
-        return (first["major"], first["minor"]) if {"major", "minor"} <= first.keys() else None
+        return self.capabilities[0] if self.capabilities else None
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """Of all CUDA devices, each once: cards of two generations may share a machine."""
+        told = (d for d in self.devices if {"major", "minor"} <= d.keys())
+        return tuple(dict.fromkeys((d["major"], d["minor"]) for d in told))
 
     @property
     def driver_cuda(self) -> Version | None:

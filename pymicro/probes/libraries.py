@@ -15,7 +15,7 @@ from pymicro.probes.driver import built_with
 from pymicro.probes.evidence import Evidence
 from pymicro.probes.quote import quote
 from pymicro.results.findings import Finding, Severity
-from pymicro.software.codes import best_code, parse_archs
+from pymicro.software.codes import Capability, best_code, parse_archs
 from pymicro.software.versions import dotted
 
 _TITLES = {
@@ -163,8 +163,9 @@ def torch_build(e: Evidence) -> Iterator[Finding]:
             "its cases are skipped",
             "compare its CUDA version with the driver's limit above; unset CUDA_VISIBLE_DEVICES",
         )
-    elif e.capability is not None and facts.get("archs"):
-        yield _torch_code(e, tag, facts["archs"])
+    elif facts.get("archs"):
+        for capability in e.capabilities:
+            yield _torch_code(capability, tag, facts["archs"])
 
 
 def _cpu_build(e: Evidence, tag: str, hip: str | None) -> Finding:
@@ -181,10 +182,9 @@ def _cpu_build(e: Evidence, tag: str, hip: str | None) -> Finding:
     )
 
 
-def _torch_code(e: Evidence, tag: str, archs: list[str]) -> Finding:
-    assert e.capability is not None
-    kind, arch = best_code(e.capability, parse_archs(archs))
-    chip = f"compute capability {dotted(e.capability)}"
+def _torch_code(capability: Capability, tag: str, archs: list[str]) -> Finding:
+    kind, arch = best_code(capability, parse_archs(archs))
+    chip = f"compute capability {dotted(capability)}"
     severity: Severity = {"impossible": "error", "jit": "warning"}.get(kind, "info")  # type: ignore[assignment]
     says = {
         "native": f"{tag} carries machine code for {chip} ({arch})",

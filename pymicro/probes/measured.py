@@ -16,8 +16,8 @@ from pymicro.results import Result, Verified
 
 _ROOT = Path(child.__file__).parents[2]
 Product = tuple[str, int, int, int, str]
-# What took the times, by benchmark.
-_TIMERS = {"attention": "profiler", "compile": "profiler", "flags": "cuda events, graphs"}
+# What took the times where a record does not say.
+_TIMER = "cuda events, graphs"
 
 
 def launched(
@@ -71,7 +71,7 @@ def _result(
         flop=_flop(params),
         times_s=tuple(record.get("times_s", ())) if outcome == "ok" else (),
         fill="normal",
-        timer=_TIMERS[benchmark],
+        timer=record.get("timer", _TIMER),
         details=details,
         **shared,
     )

@@ -20,6 +20,7 @@ def to_json(readiness: Readiness, failures: Sequence[str] | None) -> dict[str, A
         "capability": dotted(readiness.capability),
         "verdict": readiness.verdict,
         "headline": readiness.headline,
+        "score": dict(zip(("native", "of"), readiness.score, strict=True)),
         "rows": [asdict(row) for row in readiness.rows],
         "faults": [_fault(fault) for fault in readiness.faults],
         "measured": readiness_measured.to_json(readiness.measured, readiness.capability),
@@ -41,6 +42,8 @@ def show(readiness: Readiness, terminal: Terminal | None = None) -> None:
     if rows:
         titles = ("layer", "version", "code", "evidence", "what was seen")
         terminal.table(titles, rows, numbers=())
+        native, judged = readiness.score
+        terminal.say(f"score: {native} of {judged} layers run code made for this chip")
     readiness_measured.show(readiness.measured, readiness.capability, terminal)
     if readiness.faults:
         terminal.say("Known faults of this card with this software:")

@@ -44,7 +44,10 @@ def test_the_first_build_for_it_is_native_with_known_faults():
 def test_an_old_card_on_new_software_was_dropped():
     result = judged("P6000", "cuda=13.0")
     assert result.verdict == "dropped"
-    assert result.rows[0].do == "use CUDA 12.9"
+    assert result.rows[0].do == "use 12.9"
+    assert result.headline == "dropped; use 12.9"
+    (cupy,) = judged("P6000", "cupy=14,cuda=13.0").rows[1:]
+    assert cupy.do == "use CUDA 12.9"
     assert judged("P6000", "cuda=12.9").verdict == "native"
     assert judged("P6000", "torch=2.11,cuda=12.6").verdict == "relative"
     assert judged("P6000", "torch=2.11,cuda=12.8").verdict == "impossible"
@@ -150,11 +153,27 @@ def test_this_machine_layer_by_layer():
         "nvrtc": ("native", "binary"),
         "torch": ("native", "binary"),
         "tf32": ("off", "probe"),
+        "cuda": ("native", "table"),
         "cudnn": ("unknown", "probe"),
         "triton": ("native", "binary"),
         "cupy": ("native", "probe"),
         "numba": ("native", "probe"),
     }
+
+
+def test_the_runtime_that_torch_brings_may_have_dropped_the_card():
+    result = for_machine(find("P6000").spec, installed(archs="sm_61"))
+    cuda = next(r for r in result.rows if r.layer == "cuda")
+    assert (cuda.kind, cuda.do) == ("dropped", "use 12.9")
+    assert cuda.seen.startswith("the runtime of torch")
+
+
+def test_the_score_counts_layers_that_carry_code():
+    broken = Report("error", "compile an empty kernel", "AttributeError", {"version": "0.68.0"})
+    result = for_machine(H200, installed(numba=broken))
+    of = [r.layer for r in result.rows if r.kind not in ("on", "off", "unknown")]
+    assert result.score == (len(of) - 1, len(of))
+    assert to_json(result, None)["score"] == {"native": len(of) - 1, "of": len(of)}
 
 
 def test_code_of_the_libraries_under_torch_is_read_from_their_files():

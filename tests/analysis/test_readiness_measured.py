@@ -40,6 +40,13 @@ def by_path(seconds, path, dtype="fp16", **changes):
     )  # fmt: skip
 
 
+def copied(path, seconds, **changes):
+    return Result(
+        "bandwidth", "cuda", path, "fp32", params={"op": "copy", "size": 2**30}, device=H200,
+        bytes=2**31, times_s=(seconds,) * 3, details={"study": "generations"}, **changes,
+    )  # fmt: skip
+
+
 def without_times(result, reason):
     return replace(result, outcome="skipped", reason=reason, times_s=(), burst_s=())
 
@@ -230,6 +237,36 @@ def test_the_switch_that_is_off_says_what_it_would_bring():
     assert len(document["measured"]["products"]) == 2
 
 
+def test_what_nobody_measured_is_said_with_the_way_to_do_it():
+    torch = Row("torch", "2.11", "native", "binary", "has code")
+    told = Readiness(H200["name"], H200["key"], HOPPER, (torch,))
+    unseen = {r.layer: r.do for r in from_measured.with_measured(told, []).rows[1:]}
+    assert unseen == {
+        "gemm": "pymicro readiness --measure library",
+        "gemm fp8_e4m3": "pymicro readiness --measure library --dtype fp8",
+        "attention": "pymicro readiness --measure attention",
+        "torch.compile": "pymicro readiness --measure compile",
+    }
+    seen = from_measured.with_measured(told, [product(4e-5, "fp32")])
+    assert "gemm" not in {r.layer for r in seen.rows}
+    assert "gemm fp8_e4m3" in {r.layer for r in seen.rows}
+    cannot = replace(told, rows=(replace(torch, kind="impossible"),))
+    assert from_measured.with_measured(cannot, []).rows == cannot.rows
+
+
+def test_copies_of_an_earlier_run_stay_where_the_last_one_ended_before_them():
+    by_run = [
+        replace(by_path(1e-3, "sm90", "fp32"), run_id="run1"),
+        copied("sm90", 1e-3, run_id="run1"),
+        copied("sm75", 2e-3, run_id="run1"),
+        replace(by_path(2e-3, "sm90", "fp32"), run_id="run2"),
+    ]
+    found = m.measured(by_run, H200["key"], H200["name"], HOPPER).generations
+    assert {row.what for row in found} == {"fp32", "copy fp32"}
+    copy = next(row for row in found if row.what == "copy fp32")
+    assert copy.share(1) == pytest.approx(0.5)
+
+
 def test_compiling():
     def block(variant, seconds, count):
         details = {"study": "compile", "kernels": ["k"] * count, "compile_s": 12.0}
@@ -241,6 +278,11 @@ def test_compiling():
     )
     (row,) = from_measured.rows(found, HOPPER)
     assert "5 kernels a block become 3, 2.00 times as fast" in row.seen
+    unseen = m.measured(
+        [block("eager", 2e-4, 0), block("compiled", 1e-4, 0)], H200["key"], "", HOPPER
+    )
+    (row,) = from_measured.rows(unseen, HOPPER)
+    assert row.seen.startswith("2.00 times as fast")  # No profiler: a time, and no count of zero.
     failed = Result("compile", "torch", "compiled", "fp16", device=H200, outcome="skipped",
                     reason="no C compiler", details={"study": "compile"})  # fmt: skip
     (row,) = from_measured.rows(m.measured([failed], H200["key"], "", HOPPER), HOPPER)

@@ -96,17 +96,23 @@ def test_a_terminal_that_can_show_no_more(pymicro, encoding):
 
 
 @pytest.mark.parametrize(
-    ("device", "stack", "verdict", "word"),
+    ("device", "stack", "verdict", "head", "word"),
     [
-        ("RTX 5090", "torch=2.6,cuda=12.4", "impossible", "torch-no-image-sm120"),
-        ("RTX 5090", "torch=2.7,cuda=12.8", "native", "cublas-batched-fp32-small-tile"),
-        ("P6000", "cuda=13.0", "dropped", "use CUDA 12.9"),
+        ("RTX 5090", "torch=2.6,cuda=12.4", "impossible", "impossible", "torch-no-image-sm120"),
+        (
+            "RTX 5090",
+            "torch=2.7,cuda=12.8",
+            "native",
+            "native, with these known faults",
+            "cublas-batched-fp32-small-tile",
+        ),
+        ("P6000", "cuda=13.0", "dropped", "dropped; use 12.9", "6.1 was dropped"),
     ],
 )
-def test_cards_not_at_hand(pymicro, device, stack, verdict, word):
+def test_cards_not_at_hand(pymicro, device, stack, verdict, head, word):
     done = pymicro("readiness", "--device", device, "--stack", stack)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0].endswith(f": {verdict}")
+    assert done.stdout.splitlines()[0].endswith(f": {head}")
     assert word in done.stdout
     told = pymicro("readiness", "--device", device, "--stack", stack, "--format", "json")
     document = json.loads(told.stdout)
@@ -125,6 +131,18 @@ def test_the_gate(pymicro):
     told = pymicro(*words, "--require", "driver>=590", "--format", "json")
     assert told.returncode == 1
     assert len(json.loads(told.stdout)["readiness"]["failures"]) == 1
+
+
+@pytest.mark.parametrize("more", [[], ["--format", "json"]], ids=["table", "json"])
+def test_a_gate_holds_where_nobody_reads_to_its_end(more):
+    """`| grep -q` and `| head` leave early; in a script the exit code must still say no."""
+    words = ["readiness", "--device", "5090", "--stack", "torch=2.6,cuda=12.4", *more]
+    command = [sys.executable, "-m", "pymicro", *words, "--require", "native"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 1, said
+    assert said == b""
 
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="this machine has a GPU")

@@ -8,7 +8,7 @@ import pytest
 from pymicro import plans
 from pymicro.benchmark import Case
 from pymicro.cli import readiness_measure
-from pymicro.cli.readiness_measure import Asked, _Run, parse_formats, parse_parts
+from pymicro.cli.readiness_measure import Asked, _Run, parse_formats, parse_parts, parse_rivals
 from pymicro.errors import UsageError
 from pymicro.probes import measured
 from pymicro.probes.child import Report
@@ -31,7 +31,7 @@ def a_run(monkeypatch):
     device = SimpleNamespace(index=0, gpu=None)
 
     def make(*parts, budget_s=None):
-        asked = Asked("auto", parts, ("fp32",), 3, "all", None, True, budget_s, True)
+        asked = Asked("auto", parts, ("fp32",), 3, ("cuda",), None, True, budget_s, True)
         return _Run(asked, session, device), kept
 
     return make
@@ -67,6 +67,15 @@ def test_a_used_up_budget_begins_nothing(a_run, monkeypatch):
     assert kept == []
 
 
+def test_asking_for_names_leaves_half_of_the_budget_for_rates(a_run, monkeypatch):
+    run, _ = a_run("library", budget_s=20)
+    given = []
+    monkeypatch.setattr(measured, "launched", lambda _, __, s: (given.append(s) or {}, "slow"))
+    monkeypatch.setattr(plans, "library", lambda *_: [])
+    assert list(run.all()) == []
+    assert 0 < given[0] <= 10
+
+
 def test_records_of_a_child_become_results(a_run, monkeypatch):
     run, _ = a_run("flags")
     check = {"reference": "float64", "error": 1e-4, "tolerance": 1e-3}
@@ -75,7 +84,7 @@ def test_records_of_a_child_become_results(a_run, monkeypatch):
         "version": "2.11",
         "record_0": common | {"variant": "off", "times_s": [1e-3, 2e-3], "verified": check,
                               "details": {"is_default": True}},
-        "record_1": common | {"variant": "on", "reason": "refused"},
+        "record_1": common | {"variant": "on", "reason": "refused", "timer": "profiler"},
         "record_2": common | {"variant": "bad", "outcome": "failed", "reason": "wrong: error 2",
                               "verified": check | {"error": 2.0}},
     }  # fmt: skip
@@ -88,6 +97,7 @@ def test_records_of_a_child_become_results(a_run, monkeypatch):
     assert off.details["is_default"] is True
     assert off.details["study"] == "flags"
     assert on.reason == "refused"
+    assert (off.timer, on.timer) == ("cuda events, graphs", "profiler")
     assert bad.samples_s == ()
 
 
@@ -114,11 +124,74 @@ def test_a_product_that_torch_refuses_is_missing_and_no_zero(monkeypatch):
 def test_words():
     assert parse_parts("all") == plans.PARTS
     assert parse_parts("flags, library") == ("flags", "library")
-    assert parse_formats(None) == plans.FORMATS
-    assert parse_formats("half,tf32") == ("fp16", "tf32")
-    for wrong in (lambda: parse_parts("libary"), lambda: parse_formats("fp64")):
+    assert parse_formats(None, ("library",)) == plans.FORMATS
+    assert set(parse_formats(None, plans.PARTS)) == {*plans.FORMATS, "fp64"}
+    assert parse_formats(None, ("flags",)) == ()
+    assert parse_formats("half,tf32", ("library",)) == ("fp16", "tf32")
+    assert parse_rivals("cupy,cuda") == ("cupy", "cuda")
+    assert parse_rivals(None) == parse_rivals("all") == ("cuda", "triton", "cupy")
+    for wrong in (
+        lambda: parse_parts("libary"),
+        lambda: parse_formats("fp64", ("library",)),
+        lambda: parse_formats("fp8", ("generations",)),
+        lambda: parse_rivals("numba"),
+        lambda: parse_rivals("torch"),
+    ):
         with pytest.raises(UsageError):
             wrong()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--products", "5"], "--products is about what --measure runs; say --measure PART too."),
+        (["--dtype", "fp16"], "--dtype is about"),
+        (["--backend", "cuda"], "--backend is about"),
+        (["--budget", "5"], "--budget is about"),
+        (["--device", "5090", "--products", "5"], "--products is about"),
+        (["--measure", "compile,flags", "--products", "5"], "library, not compile, flags"),
+        (["--measure", "attention", "--dtype", "fp16"], "library and generations, not attention"),
+        (["--measure", "generations", "--backend", "cuda"], "library, not generations"),
+        (["--measure", "library", "--backend", "numba"], "cuda, triton, cupy"),
+        (["--measure", "generations", "--dtype", "fp8"], "fp16, bf16, tf32, int8, fp32, fp64"),
+        (["--store", "x.jsonl", "--no-store"], "would not be read: --no-store forbids it"),
+        (
+            ["--device", "5090", "--stack", "torch=2.7", "--store", "x.jsonl"],
+            "would not be read: --stack is judged by tables alone",
+        ),
+    ],
+    ids=" ".join,
+)
+def test_an_option_that_would_have_no_effect_is_refused(words, said):
+    from click.testing import CliRunner
+
+    from pymicro.cli import readiness
+
+    done = CliRunner().invoke(readiness.command, words)
+    assert isinstance(done.exception, UsageError), done.output
+    assert said in str(done.exception)
+    assert done.exception.exit_code == 2
+
+
+def test_a_store_that_is_not_to_be_read_decides_no_requirement(monkeypatch, tmp_path):
+    from click.testing import CliRunner
+    from fakes import H200, gemm_result
+
+    from pymicro.analysis.gate import Node
+    from pymicro.analysis.readiness import Readiness
+    from pymicro.cli import readiness
+    from pymicro.results import Store
+
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    Store().append(gemm_result(device=H200 | {"peak_ops_per_s": {"fp16": 1e15}}))
+    told = Readiness(H200["name"], H200["key"], (9, 0), ())
+    monkeypatch.setattr(readiness, "_installed", lambda device: Node(told))
+    asked = ["--require", "gemm_fp16>=0.01"]
+    codes = [
+        CliRunner().invoke(readiness.command, [*asked, *more], standalone_mode=False).return_value
+        for more in ([], ["--no-store"])
+    ]
+    assert codes == [0, 1]
 
 
 def test_plans_ask_for_what_the_issue_names():
@@ -129,11 +202,13 @@ def test_plans_ask_for_what_the_issue_names():
     who = [(c.backend, c.variant) for c in step.cases[:3]]
     assert who == [("torch", "matmul"), ("cuda", "fastest"), ("cupy", "raw")]
     assert len(step.cases) == 60
-    gemm, copy, loaded = plans.generations(plans.GENERATION_FORMATS, 132)
+    gemm, moved, loaded = plans.generations(plans.GENERATION_FORMATS, 132)
     assert {c.params["path"] for c in gemm.cases} == set(plans.PATHS)
     assert {c.dtype for c in gemm.cases} == {"fp16", "bf16", "tf32", "int8", "fp32", "fp64"}
     assert {c.variant for c in loaded.cases} == {"cubin", "ptx"}
-    assert {c.variant for c in copy.cases} == {"sm75", "sm90"}
+    assert [(c.params["op"], c.variant) for c in moved.cases] == [
+        ("copy", "sm75"), ("copy", "sm90"), ("read", "sm75"), ("read", "sm90"),
+    ]  # fmt: skip
     json.dumps(plans.attention_shapes())
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pymicro.probes import Evidence, driver
+from pymicro.probes import Check, Evidence, driver, examine
 from pymicro.probes.child import Report
 
 
@@ -84,6 +84,28 @@ def test_each_error_of_the_driver_has_its_remedy(stub_driver, bare, code, name, 
     found = diagnose(stub_driver(init=code), bare)
     assert (found.code, found.severity) == (name, "error")
     assert word in found.do
+
+
+def test_error_35_has_three_causes_that_are_told_apart(stub_driver, bare, scripted):
+    """No driver, no access to the GPU, and a driver of CUDA 12.2 under libraries for 13.0."""
+    loaded_kernel_module(bare)
+    torch = Report("ok", facts={"version": "2.11.0+cu130", "cuda": "13.0", "is_available": False})
+
+    def errors(env):
+        e = scripted.evidence(root=bare, env=env, torch=torch)
+        e.given = {n: r for n, r in e.given.items() if n != "driver"}
+        checks = [Check(driver.driver), Check(driver.libraries_against_driver, needs_gpu=True)]
+        return {f.code: f.do for f in examine(e, checks) if f.severity == "error"}
+
+    absent = errors({"PATH": ""})
+    refused = errors(stub_driver(init=100, version=13000))
+    old = errors(stub_driver(version=12020, count=1))
+    assert [list(found) for found in (absent, refused, old)] == [
+        ["driver-absent"],
+        ["driver-no-access"],
+        ["driver-too-old"],
+    ]
+    assert "driver 580 or newer" in old["driver-too-old"]
 
 
 @pytest.mark.parametrize(

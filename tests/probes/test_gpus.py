@@ -118,6 +118,33 @@ def test_another_uuid_in_a_guest_is_matched_as_the_only_device(found):
     assert seen["gpu-matched-as-only"].severity == "info"
 
 
+def test_settings_are_those_of_the_card_in_the_mask(scripted, fake_nvml, fake_gpu, tmp_path):
+    """Mask `1`, and CUDA orders by speed: its only device 0 is the first card of NVML's."""
+    shown, other = (f"GPU-{digit * 8}-2222-3333-4444-555555555555" for digit in "19")
+    fake_nvml.gpus = [
+        fake_gpu(uuid=shown, pci_bus_id="0000:01:00.0", power_limit_mw=500_000),
+        fake_gpu(uuid=other, pci_bus_id="0000:02:00.0", ecc=0),
+    ]
+    device = scripted.device | {"uuid": shown, "pci_bus_id": "0000:01:00.0"}
+    e = scripted.evidence(
+        env={"CUDA_VISIBLE_DEVICES": "1"},
+        nvml=fake_nvml,
+        root=tmp_path,
+        driver=scripted.driver(devices=[device]),
+    )
+    seen = {f.code for f in examine(e, [Check(gpus.gpus)])}
+    assert "power-limit-lowered" in seen
+    assert "ecc-off" not in seen
+
+
+def test_a_partition_without_utilisation_is_told_as_one(found, fake_nvml):
+    fake_nvml.failing["nvmlDeviceGetUtilizationRates"] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    seen = found(mig_mode=1)
+    assert "NVML's counters those of the whole card" in seen["mig"].why
+    assert "no MIG" not in seen["gpu-in-order"].seen
+    assert "power limit 700 W" in seen["gpu-in-order"].seen
+
+
 def test_one_of_two_that_cannot_be_told_is_a_finding(found, fake_nvml, fake_gpu):
     fake_nvml.gpus = [
         fake_gpu(uuid="GPU-a", pci_bus_id="x"),

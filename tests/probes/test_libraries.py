@@ -119,6 +119,24 @@ def test_torch_code_for_the_device(scripted, chip, archs, code, severity):
     assert (found.code, found.severity) == (code, severity)
 
 
+def test_cards_of_two_generations_are_each_judged(scripted, fake_tool, tmp_path):
+    """The first card is served, the second one is not: the first must not speak for both."""
+    old, new = (scripted.device | {"major": m, "minor": n} for m, n in ((8, 9), (12, 0)))
+    facts = {"version": "2.6.0", "cuda": "12.4", "is_available": True, "archs": ["sm_86", "sm_90"]}
+    env = fake_tool("ptxas", "echo \"Allowed values: 'sm_86','sm_89','sm_90'\"")
+    tools = {"ptxas": {"path": str(tmp_path / "tools/ptxas"), "version": "12.4"}}
+    e = scripted.evidence(
+        env=env,
+        driver=scripted.driver(devices=[old, old, new]),
+        torch=Report("ok", facts=facts),
+        triton=Report("ok", facts={"version": "3.2.0", "assemblers": tools}),
+    )
+    found = [(f.code, f.severity) for f in libraries.torch_build(e)]
+    assert found == [("torch-relative", "info"), ("torch-impossible", "error")]
+    (triton,) = compilers.triton_assemblers(e)
+    assert triton.seen.endswith("do not know compute capability 12.0")
+
+
 @pytest.mark.parametrize("capability", [None, (9, 0)])
 def test_cupy_without_nvrtc_is_present_but_cannot_compile(fake_modules, scripted, capability):
     report = probed("cupy", fake_modules(cupy=CUPY_WITHOUT_NVRTC), capability=capability)

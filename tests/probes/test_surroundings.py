@@ -115,13 +115,21 @@ def test_wsl_and_quota(scripted, tmp_path, codes):
     }
 
 
-def test_memory_limit_of_a_container(scripted, tmp_path):
+@pytest.mark.parametrize(
+    ("group", "file"),
+    [
+        ("0::/\n", "memory.max"),
+        ("4:memory:/docker/77\n", "memory/docker/77/memory.limit_in_bytes"),
+    ],
+    ids=["v2", "v1"],
+)
+def test_memory_limit_of_a_container(scripted, tmp_path, group, file):
     fill(
         tmp_path,
         **{
             "proc/meminfo": "MemTotal:       67108864 kB\n",
-            "proc/self/cgroup": "0::/\n",
-            "sys/fs/cgroup/memory.max": str(512 * 2**20),
+            "proc/self/cgroup": group,
+            f"sys/fs/cgroup/{file}": str(512 * 2**20),
         },
     )
     found = {f.code: f for f in host.pinned_memory(scripted.evidence(root=tmp_path))}

@@ -32,7 +32,29 @@ def with_measured(told: Readiness, results: Iterable[Result]) -> Readiness:
     """The readiness of a card with what the store has of it: rows, and the table's values."""
     m = measured(results, told.key, told.device, told.capability)
     known = [_with_gain(row, m) for row in told.rows]
-    return replace(told, rows=(*known, *rows(m, told.capability)), measured=m)
+    known += rows(m, told.capability)
+    return replace(told, rows=(*known, *_not_looked_at(known)), measured=m)
+
+
+# What only a measurement shows, and what to ask for it.
+_UNSEEN = {
+    "gemm": "library",
+    "gemm fp8_e4m3": "library --dtype fp8",
+    "attention": "attention",
+    "torch.compile": "compile",
+}
+
+
+def _not_looked_at(rows: Sequence[Row]) -> Iterator[Row]:
+    """A row for each feature of torch, where it can run at all, that nobody measured."""
+    torch = next((r for r in rows if r.layer == "torch"), None)
+    if torch is None or torch.kind not in ("native", "relative", "jit"):
+        return
+    layers = [row.layer for row in rows]
+    for feature, part in _UNSEEN.items():
+        if not any(layer.startswith(feature) for layer in layers):
+            do = f"pymicro readiness --measure {part}"
+            yield Row(feature, torch.version, "unknown", "none", "not measured on this card", do)
 
 
 def _with_gain(row: Row, m: Measured) -> Row:
@@ -59,11 +81,10 @@ def _rows(m: Measured, capability: Capability) -> Iterator[Row]:
     yield from _attention_rows(m, capability)
     if m.compiled is not None:
         c = m.compiled
-        seen = (
-            f"{c.eager_kernels} kernels a block become {c.compiled_kernels}, "
-            f"{c.eager_s / c.compiled_s:.2f} times as fast on the device; {c.compile_s:.0f} s to "
-            "compile"
-        )
+        fewer = f"{c.eager_kernels} kernels a block become {c.compiled_kernels}, "
+        seen = fewer if c.eager_kernels and c.compiled_kernels else ""  # No profiler, no count.
+        seen += f"{c.eager_s / c.compiled_s:.2f} times as fast on the device"
+        seen += f"; {c.compile_s:.0f} s to compile"
         yield Row("torch.compile", "", "native", "profiler", seen)
     elif m.why_not_compiled:
         yield Row("torch.compile", "", "broken", "probe", m.why_not_compiled)

@@ -11,6 +11,7 @@ from pymicro.analysis.readiness.rows import (
     Readiness,
     Row,
     below_support,
+    by_toolkit,
     torch_remedy,
     torch_row,
     with_ptx,
@@ -53,6 +54,7 @@ def installed(e: probes.Evidence, is_here: bool) -> Installed:
 def for_machine(spec: DeviceSpec, found: Installed) -> Readiness:
     """What the software that is installed carries for a chip."""
     rows = [row for layer in _FROM_PROBES for row in layer(spec.capability, found)]
+    rows += _runtime(spec, found)
     rows = [_as_it_ran(row, found) for row in rows] + list(_without_version(rows, found))
     software = {name: version for name, version in _versions(found).items() if version is not None}
     kinds = frozenset(row.kind for row in rows)
@@ -102,6 +104,15 @@ def _installed_driver(capability: Capability, found: Installed) -> Iterator[Row]
     seen += f"; older than {', '.join(f'{n} ({dotted(v)})' for n, v in newer.items())} need"
     do = f"install driver {dotted(needed)} or newer"
     yield Row("driver", version, "impossible", "probe", seen, do)
+
+
+def _runtime(spec: DeviceSpec, found: Installed) -> Iterator[Row]:
+    """The CUDA that torch brings: a runtime has no code for chips, but its toolkit knows some."""
+    version = parse(found.libraries["torch"].facts.get("cuda"))
+    toolkit = stacks.load().toolkit(version) if version else None
+    if toolkit is not None:
+        row = by_toolkit("cuda", dotted(toolkit.version), spec, toolkit)
+        yield replace(row, seen=f"the runtime of torch; {row.seen}")
 
 
 def _installed_nvrtc(capability: Capability, found: Installed) -> Iterator[Row]:

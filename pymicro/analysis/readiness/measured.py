@@ -49,10 +49,11 @@ def measured(results: Iterable[Result], key: str, name: str, capability: Capabil
 
 
 def _newest(results: Sequence[Result], study: str) -> list[Result]:
-    """Each case of a study from the newest run that has any of its format."""
+    """Each case of a study from the newest run that has any of its kind and format: one that ended
+    before the copies leaves those of an earlier run."""
     of_study = [r for r in results if r.details.get("study") == study]
-    last = {r.dtype: r.run_id for r in of_study}
-    return latest(r for r in of_study if r.run_id == last[r.dtype])
+    last = {(r.benchmark, r.dtype): r.run_id for r in of_study}
+    return latest(r for r in of_study if r.run_id == last[r.benchmark, r.dtype])
 
 
 def products(results: Sequence[Result], capability: Capability) -> list[ProductRow]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from pymicro.analysis.readiness.rows import Readiness, Row, below_support, torch_row, with_ptx
+from pymicro.analysis.readiness.rows import Readiness, Row, below_support, by_toolkit, torch_row
 from pymicro.devices.spec import DeviceSpec
 from pymicro.errors import UsageError, unknown
 from pymicro.software import faults, stacks
-from pymicro.software.codes import best_code
 from pymicro.software.versions import Version, dotted, parse
 
 LAYERS = ("driver", "cuda", "torch", "triton", "cupy", "numba-cuda")
@@ -81,30 +80,12 @@ def _cuda_rows(
     spec: DeviceSpec, stack: Mapping[str, Version], tables: stacks.Stacks
 ) -> Iterator[Row]:
     toolkit = _toolkit(stack["cuda"], tables)
-    yield _by_toolkit("cuda", dotted(toolkit.version), spec, toolkit)
+    yield by_toolkit("cuda", dotted(toolkit.version), spec, toolkit)
     first = parse(spec.cublas_first_cuda_toolkit)
     if first and first > toolkit.version:
         seen = f"its first version with code for this chip is that of CUDA {dotted(first)}"
         do = f"use CUDA {dotted(first)} or newer"
         yield Row("cublas", dotted(toolkit.version), "unknown", "table", seen, do, spec.sources)
-
-
-def _by_toolkit(layer: str, version: str, spec: DeviceSpec, toolkit: stacks.Toolkit) -> Row:
-    """What the compilers of a toolkit make for a chip: its own code, a relative's, PTX or none."""
-    kind, arch = best_code(spec.capability, with_ptx(toolkit.archs))
-    chip, cuda = dotted(spec.capability), f"CUDA {dotted(toolkit.version)}"
-    if kind == "native":
-        seen, do = f"{cuda} compiles for {chip}", ""
-    elif kind == "impossible":
-        seen = f"{cuda} starts at compute capability {dotted(toolkit.first)}"
-        last = spec.cuda_toolkit_last
-        seen += f": {chip} was dropped" if last else ""
-        do = f"use CUDA {last}" if last else f"use another CUDA; the card has {chip}"
-        return Row(layer, version, "dropped" if last else kind, "table", seen, do, toolkit.sources)
-    else:
-        seen = f"{cuda} does not know {chip}; the best is {arch}"
-        do = f"use CUDA {spec.cuda_toolkit_first} or newer" if spec.cuda_toolkit_first else ""
-    return Row(layer, version, kind, "table", seen, do, toolkit.sources)
 
 
 def _torch_rows(
@@ -151,7 +132,7 @@ def _compiler_rows(name: str) -> Table:
             return
         toolkit = _toolkit(stack.get("cuda") or max(row.toolkits), tables)
         if toolkit.version in row.toolkits:
-            yield _by_toolkit(name, dotted(version), spec, toolkit)
+            yield by_toolkit(name, dotted(version), spec, toolkit)
         else:
             seen = f"not made for CUDA {dotted(toolkit.version)}"
             do = f"it has {stacks.known(row.toolkits)}"

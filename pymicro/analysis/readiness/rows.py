@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pymicro.analysis.readiness.values import Measured
+from pymicro.devices.spec import DeviceSpec
 from pymicro.software import faults, stacks
 from pymicro.software.codes import Arch, Capability, best_code
 from pymicro.software.versions import dotted
@@ -14,11 +15,12 @@ RowKind = Literal[
     "native", "relative", "jit", "dropped", "impossible", "broken", "older", "unavailable",
     "unknown", "on", "off",
 ]  # fmt: skip
-Evidence = Literal["binary", "profiler", "probe", "table"]
+Evidence = Literal["binary", "profiler", "probe", "table", "none"]
 # From best to worst; the others are no ranks: they say nothing of the code for a chip.
 _BASE = ("driver", "cuda", "nvrtc", "torch")
 _WORDS = {"broken": "broken here", "older": "kernels of an earlier generation"}
 _RANKS: tuple[RowKind, ...] = ("native", "relative", "jit", "dropped", "impossible")
+_RUNS = ("native", "relative", "jit")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Row:
             fails here, whatever it carries; `older`: native code of kernels written for an earlier
             generation; `unavailable`: nothing here serves it; `on`, `off`: a flag's state.
         evidence: `binary`: the library's own list of what it carries; `profiler`: what ran;
-            `probe`: an empty kernel that compiled or ran; `table`: versions and sources.
+            `probe`: an empty kernel that compiled or ran; `table`: versions and sources; `none`:
+            it was not looked at, and the row says how to.
     """
 
     layer: str
@@ -72,10 +75,21 @@ class Readiness:
         return "unknown"
 
     @property
+    def score(self) -> tuple[int, int]:
+        """How many layers run code of this chip's own, of how many that carry code."""
+        kinds = [row.kind for row in self.rows if row.kind in (*_RANKS, "broken", "older")]
+        return kinds.count("native"), len(kinds)
+
+    @property
     def headline(self) -> str:
-        """The verdict, and by name every layer that is worse off."""
+        """The verdict with what follows from it, and by name every layer that is worse off."""
         worse: dict[str, list[str]] = {}
         verdict = self.verdict
+        told = str(verdict)
+        if verdict == "dropped":
+            told += next((f"; {r.do}" for r in self.rows if r.kind == verdict and r.do), "")
+        elif verdict in _RUNS and any(not fault.only_if for fault in self.faults):
+            told += ", with these known faults"
         for row in self.rows:
             ranks = {row.kind, verdict} <= set(_RANKS)
             lower = ranks and _RANKS.index(row.kind) > _RANKS.index(verdict)
@@ -84,7 +98,7 @@ class Readiness:
             if row.kind == "broken" or older or lower:
                 worse.setdefault(_WORDS.get(row.kind, row.kind), []).append(row.layer)
         ends = (f"{word}: {', '.join(layers)}" for word, layers in worse.items())
-        return "; ".join((verdict, *ends))
+        return "; ".join((told, *ends))
 
 
 def torch_row(
@@ -126,6 +140,26 @@ def with_ptx(archs: tuple[Arch, ...]) -> tuple[Arch, ...]:
     """What a compiler can make: machine code and PTX for each plain architecture it knows."""
     plain = tuple(a for a in archs if not a.suffix)
     return (*archs, *(Arch(a.capability, is_ptx=True) for a in plain))
+
+
+def by_toolkit(layer: str, version: str, spec: DeviceSpec, toolkit: stacks.Toolkit) -> Row:
+    """What the compilers of a toolkit make for a chip: its own code, a relative's, PTX or none."""
+    kind, arch = best_code(spec.capability, with_ptx(toolkit.archs))
+    chip, cuda = dotted(spec.capability), f"CUDA {dotted(toolkit.version)}"
+    if kind == "native":
+        seen, do = f"{cuda} compiles for {chip}", ""
+    elif kind == "impossible":
+        seen = f"{cuda} starts at compute capability {dotted(toolkit.first)}"
+        last = spec.cuda_toolkit_last
+        seen += f": {chip} was dropped" if last else ""
+        do = f"use another CUDA; the card has {chip}"
+        if last:
+            do = f"use {last}" if layer == "cuda" else f"use CUDA {last}"
+        return Row(layer, version, "dropped" if last else kind, "table", seen, do, toolkit.sources)
+    else:
+        seen = f"{cuda} does not know {chip}; the best is {arch}"
+        do = f"use CUDA {spec.cuda_toolkit_first} or newer" if spec.cuda_toolkit_first else ""
+    return Row(layer, version, kind, "table", seen, do, toolkit.sources)
 
 
 def below_support(row: stacks.Compiler, version: str, capability: Capability) -> Row:

@@ -2,6 +2,8 @@
 
 import warnings
 
+from kernel_records import timed
+
 CALLS = 20
 # Significant bits of a format, the hidden one included.
 _BITS = {"fp16": 11, "bf16": 8, "fp32": 24}
@@ -87,8 +89,9 @@ def _tried(torch, backend, inputs, expected, bits):
     check = {"reference": "float64", "error": error, "tolerance": 16 * 2.0**-bits}
     if not error <= check["tolerance"]:
         return {"verified": check, "outcome": "failed", "reason": f"wrong: error {error:.3g}"}
-    times, names = _timed(torch, call)
-    return {"verified": check, "times_s": times, "details": {"kernels": names}}
+    times, names, timer = timed(torch, call, CALLS)
+    details = {"kernels": list(dict.fromkeys(names))}
+    return {"verified": check, "times_s": times, "timer": timer, "details": details}
 
 
 def _why(refusal, said):
@@ -98,26 +101,3 @@ def _why(refusal, said):
     noise = ("not used because", "runtime disabled")
     told = [line for line in lines if line and not any(words in line for words in noise)]
     return "; ".join(dict.fromkeys(told))[:300] or str(refusal).splitlines()[0][:300]
-
-
-def _timed(torch, call):
-    """Seconds of all kernels of each call, and the kernels' names in order."""
-    from torch.profiler import ProfilerActivity, profile
-
-    for _ in range(3):
-        call()
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
-        for _ in range(CALLS):
-            call()
-        torch.cuda.synchronize()
-    found = [e for e in seen.events() if "CUDA" in str(e.device_type)]
-    if not found:
-        raise RuntimeError("no kernel records; another profiler may hold the driver's interface")
-    found.sort(key=lambda e: e.time_range.start)
-    each = len(found) // CALLS if len(found) % CALLS == 0 else len(found)
-    seconds = [e.time_range.elapsed_us() * 1e-6 for e in found]
-    calls = len(found) // each
-    share = 1 if each * CALLS == len(found) else CALLS
-    times = [sum(seconds[i * each : (i + 1) * each]) / share for i in range(calls)]
-    return times, list(dict.fromkeys(e.name[:400] for e in found))

@@ -2,7 +2,8 @@
 
 Started as `python -P launch.py PROBE.py '{"argument": ...}'`; it uses the standard library only.
 What it learns goes to the real stdout as lines of JSON, at once, so that a crash keeps what was
-known; whatever a library prints goes to stderr.
+known; whatever a library prints goes to stderr. What several probes share lies in `shared`; the
+probes' own folder is no place to import from, since they are named as the libraries are.
 """
 
 import json
@@ -54,6 +55,8 @@ class Teller:
 
 
 def main(script, argument):
+    # Last, so that it shadows no library.
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "shared"))
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     tell = Teller(out)

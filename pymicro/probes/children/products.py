@@ -4,6 +4,9 @@ The calls are those of pymicro's own torch backend, so that what is named here i
 """
 
 import sys
+from itertools import groupby
+
+from kernel_records import by_kernel, mark, pieces, recorded
 
 CALLS = 5
 
@@ -18,14 +21,44 @@ def probe(tell, root, products):
 
     tell(version=str(torch.__version__), cublas=_cublas(torch))
     tell.step("start the profiler")
-    kernels_of(torch, lambda: torch.ones(4, device="cuda"))
-    for number, product in enumerate(products):
-        tell.step(f"launch {' '.join(map(str, product))}")
-        try:
-            told = {"kernels": kernels_of(torch, _call(torch, *product))}
-        except Exception as error:
-            told = {"reason": f"{type(error).__name__}: {error}"[:300]}
-        tell(**{f"product_{number}": told})
+    recorded(torch, lambda: torch.ones(4, device="cuda"))
+    # A format at a time: beginning and ending a recording takes longer than a product, and what a
+    # crash takes along are the products of one format.
+    for dtype, group in groupby(enumerate(products), key=lambda numbered: numbered[1][0]):
+        told = _launched(tell, torch, list(group))
+        tell.step(f"read the records of {dtype}")
+        tell(**{f"product_{number}": said for number, said in told.items()})
+
+
+def _launched(tell, torch, products):
+    """By number of the product: its kernels, or why there are none."""
+    refused, begun = {}, []
+
+    def work():
+        for number, product in products:
+            tell.step(f"launch {' '.join(map(str, product))}")
+            try:
+                call = _call(torch, *product)
+                call()  # What is loaded or chosen at first use stays before the mark.
+                torch.cuda.synchronize()
+            except Exception as error:
+                refused[number] = {"reason": f"{type(error).__name__}: {error}"[:300]}
+                continue
+            begun.append(number)
+            mark(torch)
+            for _ in range(CALLS):
+                call()
+            mark(torch)
+
+    try:
+        found = pieces(recorded(torch, work))[1::2]
+        if len(found) != len(begun):
+            raise RuntimeError(f"{len(found)} of {len(begun)} products stand in the records")
+    except RuntimeError as error:
+        return {n: {"reason": f"RuntimeError: {error}"} for n in begun} | refused
+    unseen = {"reason": "RuntimeError: no kernel records of it"}
+    kernels = {n: by_kernel(those, CALLS) for n, those in zip(begun, found, strict=True)}
+    return {n: {"kernels": those} if those else unseen for n, those in kernels.items()} | refused
 
 
 def _cublas(torch):
@@ -58,29 +91,3 @@ def _call(torch, dtype, m, n, k, layout):
 
 
 _BITS = {"uint16": lambda torch: torch.int16, "uint8": lambda torch: torch.uint8}
-
-
-def kernels_of(torch, call):
-    """Name, launches a call and median seconds of each kernel, in the order of first launch.
-
-    Raises:
-        RuntimeError: the profiler saw nothing; that is no time of zero.
-    """
-    from torch.profiler import ProfilerActivity, profile
-
-    call()
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
-        for _ in range(CALLS):
-            call()
-        torch.cuda.synchronize()
-    times = {}
-    for event in seen.events():
-        if "CUDA" in str(event.device_type):
-            times.setdefault(event.name, []).append(event.time_range.elapsed_us() * 1e-6)
-    if not times:
-        raise RuntimeError("no kernel records; another profiler may hold the driver's interface")
-    return [
-        {"name": name[:400], "calls": len(found) / CALLS, "seconds": sorted(found)[len(found) // 2]}
-        for name, found in times.items()
-    ]

@@ -180,6 +180,53 @@ def test_some_tile_always_fits_and_none_is_far_too_large(gemm, m, n):
         assert all(tile.m <= max(128, 2 * m) for tile in fits)
 
 
+@pytest.fixture
+def hopper(monkeypatch):
+    """Triton's driver of a card that is not there: enough to compile, not to launch."""
+    import contextlib
+    from types import SimpleNamespace
+
+    import torch
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+
+    card = SimpleNamespace(
+        get_current_device=lambda: 0,
+        get_current_stream=lambda device: 0,
+        get_current_target=lambda: GPUTarget("cuda", 90, 32),
+    )
+    monkeypatch.setattr(driver, "_active", card)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+
+
+@pytest.mark.parametrize("variant", ["tiled", "descriptor"])
+def test_tiles_are_compiled_side_by_side_as_a_launch_would(gemm, hopper, monkeypatch, variant):
+    """What is compiled ahead must be what the launch looks up, or all is compiled twice."""
+    import torch
+    import triton
+
+    launch = getattr(gemm, f"_launch_{variant}")
+    kernel = getattr(gemm, f"{variant}_kernel")
+    a, b, c = (torch.zeros(256, 256, dtype=torch.float16) for _ in range(3))
+    tiles = [t for t in gemm.TILES[variant] if not t.specialize][-3:]
+    broken = gemm.Tile(48, 64, 64, 4, 3)  # No power of two: does not compile.
+    made = []
+
+    def compile_(*given, compile_=triton.compiler.compile, **options):
+        made.append(compile_(*given, **options))
+        return made[-1]
+
+    monkeypatch.setattr(kernel, "device_caches", type(kernel.device_caches)(kernel.create_binder))
+    monkeypatch.setattr("triton.compiler.compile", compile_)
+    gemm._compile_ahead(launch, [tiles[0], broken, *tiles[1:]], a, b, c, "fp16", "nt")
+    assert len(made) == 3
+    for tile in tiles:
+        launch(tile, a, b, c, "fp16", "nt", bind=gemm.compiled_only)
+    assert len(made) == 3
+    with pytest.raises((triton.CompilationError, ValueError)):
+        launch(broken, a, b, c, "fp16", "nt", bind=gemm.compiled_only)
+
+
 @pytest.mark.parametrize(
     ("shape", "layout"), [((16, 16, 20), "nt"), ((16, 20, 16), "nn"), ((16, 4, 16), "nt")]
 )
