@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pymicro.cli.checked import Command
 from pymicro.collective.operations import FORMATS, OPERATIONS
 from pymicro.report import FORMATS as OUTPUTS
 
@@ -29,7 +30,9 @@ Examples:
 """
 
 
-@click.command("collective", short_help="All-reduce and its kin between GPUs.", epilog=_EPILOG)
+@click.command(
+    "collective", cls=Command, short_help="All-reduce and its kin between GPUs.", epilog=_EPILOG
+)
 @click.option("--op", default="all", metavar="NAME[,NAME]", show_default=True,
               help=", ".join(OPERATIONS))  # fmt: skip
 @click.option("--size", metavar="SIZES", help="of the whole array: 1GiB, 1MiB:8GiB:x2")
