@@ -30,24 +30,6 @@ def masked_rows(device: str, small: bool) -> Step:
     return step
 
 
-def python_between(device: str, small: bool) -> Step:
-    """A short training step, then a tokeniser written in Python."""
-    width = 32 if small else 1024
-    model = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)).to(device)
-    data = torch.randn(256, width, device=device)
-    train = _trainer(model, lambda: model(data).square().mean())
-    text = "one word after another " * (100 if small else 5_000)
-
-    def step() -> torch.Tensor:
-        value = train()
-        known: dict[str, int] = {}
-        for word in text.split():
-            known[word] = known.setdefault(word, len(known)) + len(word)
-        return value
-
-    return step
-
-
 class _Spectra(Dataset[torch.Tensor]):
     def __len__(self) -> int:
         return 1 << 20
@@ -165,7 +147,6 @@ def plain_attention(device: str, small: bool) -> Step:
 
 JOBS: dict[str, Callable[[str, bool], Step]] = {
     "masked-rows": masked_rows,
-    "python-between": python_between,
     "few-workers": few_workers,
     "optimiser-one-by-one": optimiser_one_by_one,
     "logits-home": logits_home,

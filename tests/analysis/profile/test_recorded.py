@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-from planted_causes import PLANTED
+from planted_causes import LATER, PLANTED
 
 from pymicro.analysis import profile
 
@@ -37,12 +37,12 @@ def of(told):
 
 
 def test_every_job_is_kept():
-    assert {name(p) for p in PLAIN} == set(PLANTED)
+    assert {name(p) for p in PLAIN} == set(PLANTED | LATER)
 
 
 @pytest.mark.parametrize("path", PLAIN, ids=name)
 def test_the_planted_cause_is_named_first(path):
-    assert profile.explain(path).causes[0].code == PLANTED[name(path)]
+    assert profile.explain(path).causes[0].code == (PLANTED | LATER)[name(path)]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda p: p.name)
@@ -59,7 +59,7 @@ def test_the_parts_add_up_and_have_owners(path):
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda p: p.name)
 def test_what_is_kept_is_small_and_tells_nothing_of_its_machine(path):
-    assert path.stat().st_size < 300_000
+    assert path.stat().st_size < 350_000
     text = gzip.decompress(path.read_bytes()).decode()
     assert not re.search(r"host_name|/(?:home|root|opt|usr|tmp)/(?!\w+\.py\()", text)
     # Frames of packages keep their place in the package, and no more.
