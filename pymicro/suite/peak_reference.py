@@ -12,7 +12,7 @@ import numpy as np
 
 from pymicro.dtypes import DTYPES, DType
 from pymicro.errors import WrongResult
-from pymicro.issue import MATRICES_A, OUT_HEADER, TURNS, WGMMA_STEPS, CpuProbe, Probe
+from pymicro.issue import FEEDS, MATRICES_A, OUT_HEADER, TURNS, WGMMA_STEPS, CpuProbe, Probe
 from pymicro.operands import decode
 from pymicro.verify import Check
 
@@ -21,7 +21,8 @@ class Issued:
     """Trips and sums of every thread of a GPU: two planes of sms × threads doubles."""
 
     def __init__(self, trips: int, sums: np.ndarray, allowed: np.ndarray, tolerance: float) -> None:
-        """`allowed` is the absolute error that `tolerance` makes of each of a block's `sums`."""
+        """`sums` are those of a block's threads, or of each block's; `allowed` is the absolute error
+        that `tolerance` makes of each."""
         self._trips, self._sums = trips, sums
         self._allowed, self._tolerance = allowed, tolerance
 
@@ -40,10 +41,10 @@ class Issued:
             sm, thread = np.argwhere(~(off <= self._allowed))[0]
             raise WrongResult(
                 f"wrong result: thread {thread} of block {sm} has {sums[sm, thread]:.9g}, not "
-                f"{self._sums[thread]:.9g}."
+                f"{np.broadcast_to(self._sums, sums.shape)[sm, thread]:.9g}."
             )
-        scale = max(float(np.linalg.norm(self._sums)), np.finfo(float).tiny)
-        error = float(np.max(np.linalg.norm(off, axis=1), initial=0)) / scale
+        scale = np.maximum(np.linalg.norm(self._sums, axis=-1), np.finfo(float).tiny)
+        error = float(np.max(np.linalg.norm(off, axis=1) / scale, initial=0))
         return Check("trips and sums, float64", error, self._tolerance)
 
 
@@ -123,6 +124,29 @@ def matrix(probe: Probe, a: np.ndarray, b: np.ndarray) -> Issued:
     spread = _lanes(np.abs(chains) + squares).sum(axis=1)
     repeats = probe.threads // spread.size
     return _repeated(probe, row, np.tile(_lanes(chains), (repeats, 1)), np.tile(spread, repeats))
+
+
+def fed(probe: Probe, sms: int, a: np.ndarray, b: np.ndarray) -> Issued:
+    """Of all rows of A and of a panel of B: a trip makes each block's tile of the product anew."""
+    feed, row = FEEDS[probe.unit], DTYPES[probe.dtype]
+    a, b = _as_multiplied(a, row), _as_multiplied(b, row)
+    (block_m, block_n), (m, n) = feed.tile, feed.cluster
+
+    def by_block(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Of every pair of rows and columns that a lane holds, blocks × threads."""
+        lanes = rows.reshape(-1, 2, 8, rows.shape[1]).sum(1).reshape(-1, rows.shape[1])
+        fours = columns.reshape(-1, block_n // 8, 4, 2, columns.shape[1]).sum((1, 3))
+        tiles = lanes @ fours.reshape(-1, fours.shape[2]).T
+        tiles = tiles.reshape(-1, block_m // 2, len(fours), 4).transpose(0, 2, 1, 3)
+        cluster, rank = np.divmod(np.arange(sms), m * n)
+        across, down = np.divmod(cluster, feed.grid(sms)[0])
+        tiles = tiles[down * m + rank % m, across * n + rank // m]
+        return tiles.reshape(sms, probe.threads)
+
+    # A sum of k products of numbers without order is about as large as its factors' rows suggest.
+    spread = by_block(*(np.linalg.norm(x, axis=1)[:, None] for x in (a, b))) * 2 / a.shape[1] ** 0.5
+    tolerance = _roundings(row, probe.steps, 32)
+    return Issued(probe.trips, by_block(a, b).astype(float), tolerance * spread, tolerance)
 
 
 def cpu(probe: CpuProbe, a: np.ndarray, b: np.ndarray) -> IssuedOnCpu:

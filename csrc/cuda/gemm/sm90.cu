@@ -16,6 +16,11 @@
 #ifndef MIXED
 #define MIXED 0
 #endif
+#ifndef POLICY_C
+#define POLICY_C evict_first
+#endif
+#define POLICY__(word) policy_##word()
+#define POLICY_(word) POLICY__(word)
 #include "common/ptx_sm90.cuh"
 #include "gemm/sm90_wgmma.cuh"
 #include "gemm/sm90_schedule.cuh"

@@ -10,9 +10,6 @@
 // Blocks that use what this block loads, and whose loads this block uses.
 #define SHARERS (CLUSTER_M + CLUSTER_N - 1)
 
-#define POLICY__(word) policy_##word()
-#define POLICY_(word) POLICY__(word)
-
 // Layout of shared memory: stages, staging of C, barriers; behind them the loader's state where a
 // multiplying warp loads.
 struct Ring {
@@ -77,12 +74,12 @@ struct Loader {
  private:
   // This block's share of an operand tile of `rows` rows, to all `parts` blocks that use it: one
   // box, or where the tile does not divide evenly, or only its first `height` rows count, every
-  // `parts`-th of its boxes of 32 rows.
+  // `parts`-th of its boxes of 64 or, shared, of 32 rows.
   template <int rows, int parts, bool varies>
   __device__ __forceinline__ void load(u32 to, const TensorMap* map, int x, int row, int height,
                                        u32 part, u32 blocks, u32 full, u64 policy) {
     constexpr bool even = rows % (8 * parts) == 0 && !varies;
-    constexpr int box = even ? rows / parts : 32;
+    constexpr int box = even ? rows / parts : varies && parts == 1 ? 64 : 32;
 #pragma unroll
     for (int i = 0; i < (even ? 1 : (rows / box + parts - 1) / parts); ++i) {
       const int from = (part + i * parts) * box;

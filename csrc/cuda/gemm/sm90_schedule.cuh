@@ -17,6 +17,9 @@ struct Plan {
   u32* ready;              // one flag per block and warpgroup, zero before and after a launch
   int product_rows;        // cluster tiles down one of several products, all one below the other
   int tall, low;           // with MIXED: the first `tall` rows of tiles are BLOCK_M high, others `low`
+#ifdef ORDER
+  u32* order;
+#endif
 };
 
 struct Piece {
@@ -41,6 +44,11 @@ struct Schedule {
 
   __device__ __forceinline__ void begin(const Plan& plan) {
     tile = (int)cluster_index();
+#ifdef ORDER
+    u32 sm;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    tile = (int)plan.order[sm / 2];
+#endif
     position = tile * plan.share;
   }
 

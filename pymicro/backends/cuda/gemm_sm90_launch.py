@@ -249,7 +249,10 @@ def tensor_maps(
     block_m, block_n, step = kernel.tile
     dtype = DTYPES[kernel.dtype]
     out_bytes = DTYPES[dtype.output].itemsize_bytes
-    rows_of_a = 32 if has(kernel, "MIXED") else box_rows(block_m, macro(kernel, "CLUSTER_N"))
+    parts = macro(kernel, "CLUSTER_N")
+    rows_of_a = box_rows(block_m, parts)
+    if has(kernel, "MIXED"):
+        rows_of_a = 64 if parts == 1 else 32
     return (  # Promotion to 256 bytes reads more from the cache, and ran slower on an H200.
         tensor_map(dtype.name, a_ptr, m, k, (rows_of_a, step)),
         tensor_map(
