@@ -54,7 +54,7 @@ _WGMMA_K = {"fp16": 16, "bf16": 16, "fp8_e4m3": 32, "int8": 32, "tf32": 8}  # of
 
 
 def _wgmma(dtype: str, k: int) -> Probe:
-    return Probe("wgmma", dtype, 2 * 64 * 256 * k, 128, 256, 1, 64, 32, True)
+    return Probe("wgmma", dtype, 2 * 64 * 256 * k, 128, 256, 1, 64, 128, True)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ _LARGE = {"tile": (192, 256), "cluster": (1, 2), "stages": 3, "has_producer": Fa
 FEEDS = {
     "l2_128x256": Feed(**_TALL),
     "l2_192x256": Feed(**_LARGE),
-    "memory_128x256": Feed(**_TALL, panels=42),
+    "memory_128x256": Feed(**_TALL, panels=48),
     "memory_192x256": Feed(**_LARGE, panels=28),
 }
 
@@ -107,7 +107,7 @@ def _fed(unit: str, dtype: str, k: int) -> Probe:
 
 
 # A trip of mma or vector instructions is 128 of them, so that the loop itself costs 3 %; a call is
-# half a million cycles or so where the unit is at its full rate.
+# half a million cycles or more where the unit is at its full rate.
 _ROWS = (
     *(_wgmma(dtype, k) for dtype, k in _WGMMA_K.items()),
     _mma("fp16", 16),

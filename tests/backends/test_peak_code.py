@@ -29,7 +29,7 @@ CLAIMED = [
                  marks=[] if arch in ("sm_80", "sm_90") else [pytest.mark.slow])
     for row in peak.ROWS
     for arch in ARCHS
-    if row.runs_on(capability(arch))
+    if row.runs_on(capability(arch)) and row.feed is None
 ]  # fmt: skip
 
 
@@ -78,6 +78,7 @@ def test_a_loop_is_its_products_and_hardly_anything_else(row, arch, tmp_path):
     log = made.log.replace("\0", "")
     assert set(re.findall(r"(\d+) bytes (?:stack frame|spill)", log)) == {"0"}
     assert "warning" not in log.lower()
+    assert not re.findall(r"C75(?:08|10|12)|C7602", log)  # wgmma one after the other, and the like
     code = disassembled(made, tmp_path)
     assert not [t for _, t in code if opcode_of(t).startswith(("LDL", "STL"))]
     loop = [t for t in loop_with(row.opcodes, code) if not IDLE.match(t)]
@@ -90,6 +91,22 @@ def test_a_loop_is_its_products_and_hardly_anything_else(row, arch, tmp_path):
     assert len(products) >= (0.9 if row.probe.unit == "wgmma" else 0.93) * len(loop)
     if row.probe.unit in VECTOR_UNITS:
         assert len(products) >= 0.95 * len(loop)
+
+
+@pytest.mark.parametrize("row", [r for r in peak.ROWS if r.feed], ids=lambda row: row.name)
+def test_a_fed_loop_multiplies_what_tma_brings(row, tmp_path):
+    made = compile_logged(row.source, "sm_90a", row.defines())
+    log = made.log.replace("\0", "")
+    assert set(re.findall(r"(\d+) bytes (?:stack frame|spill)", log)) == {"0"}
+    assert not re.findall(r"C75(?:08|10|12)|C7602", log)
+    code = disassembled(made, tmp_path)
+    assert not [t for _, t in code if opcode_of(t).startswith(("LDL", "STL"))]
+    loop = [opcode_of(t) for t in loop_with(row.opcodes, code)]
+    assert sum(name.startswith(row.opcodes) for name in loop) == 4  # a stage
+    names = [opcode_of(t) for _, t in code]
+    assert names.count("UTMALDG.2D.MULTICAST") == names.count("UTMALDG.2D") > 0
+    assert ("USETMAXREG.DEALLOC.CTAPOOL" in names) == row.feed.has_producer
+    assert row.shared_bytes <= 227 * 1024
 
 
 def test_ffma_never_reads_three_registers_of_one_bank(tmp_path):
