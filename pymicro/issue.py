@@ -78,7 +78,9 @@ class Feed:
     def grid(self, sms: int) -> tuple[int, int]:
         """Clusters one below the other and beside each other, about as many; A has the more."""
         clusters = sms // (self.cluster[0] * self.cluster[1])
-        down = next((d for d in range(1, clusters + 1) if clusters % d == 0 and d * d >= clusters), 1)
+        down = next(
+            (d for d in range(1, clusters + 1) if clusters % d == 0 and d * d >= clusters), 1
+        )
         return down, max(1, clusters // down)
 
     def rows(self, sms: int) -> tuple[int, int]:

@@ -190,11 +190,18 @@ def test_energy_counter_is_preferred_to_power():
     ("change", "missing"),
     [
         ({"telemetry": None}, {"flop_per_joule"}),
-        ({"telemetry": None, "sample_sm_clock_hz": None},
-         {"flop_per_joule", "flop_per_clock_per_sm"}),
+        (
+            {"telemetry": None, "sample_sm_clock_hz": None},
+            {"flop_per_joule", "flop_per_clock_per_sm"},
+        ),
         ({"device": {"name": "x"}}, {"flop_per_clock_per_sm"}),
-        ({"telemetry": replace(SEEN, sm_clock_hz=None), "sample_sm_clock_hz": (None, None, None)},
-         {"flop_per_clock_per_sm"}),
+        (
+            {
+                "telemetry": replace(SEEN, sm_clock_hz=None),
+                "sample_sm_clock_hz": (None, None, None),
+            },
+            {"flop_per_clock_per_sm"},
+        ),
         ({"telemetry": replace(SEEN, power_w=None)}, {"flop_per_joule"}),
         ({"telemetry": replace(SEEN, whole_card=True)}, {"flop_per_joule"}),
         ({"flop": 0}, {"flop_per_s", "flop_per_joule", "flop_per_clock_per_sm"}),

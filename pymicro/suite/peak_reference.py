@@ -21,8 +21,8 @@ class Issued:
     """Trips and sums of every thread of a GPU: two planes of sms × threads doubles."""
 
     def __init__(self, trips: int, sums: np.ndarray, allowed: np.ndarray, tolerance: float) -> None:
-        """`sums` are those of a block's threads, or of each block's; `allowed` is the absolute error
-        that `tolerance` makes of each."""
+        """`sums` are those of the threads of any block, or of every block's; `allowed` is the
+        absolute error that `tolerance` makes of each."""
         self._trips, self._sums = trips, sums
         self._allowed, self._tolerance = allowed, tolerance
 

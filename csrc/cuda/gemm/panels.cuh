@@ -1,4 +1,4 @@
-// How the tensor core kernels of sm_70 to sm_89 divide a tile of C among warps, and how panels of A and
+// How the kernels of mma.sync divide a tile of C among warps, and how panels of A and
 // B lie in shared memory.
 //
 // Macros: DTYPE, LAYOUT_NN, TILE_M, TILE_N, ROW_BYTES (bytes of k in a stage, 64 or 128), WARPS_M,
@@ -6,6 +6,7 @@
 
 #include "common/types.cuh"
 #include "common/raster.cuh"
+#include "common/barriers.cuh"
 
 typedef DTYPE::Stored Stored;
 typedef DTYPE::Sum Sum;
@@ -13,8 +14,8 @@ typedef DTYPE::Result Result;
 
 constexpr int element_bytes = sizeof(Stored);
 constexpr int tile_k = ROW_BYTES / element_bytes;
-constexpr int chunks_per_row = ROW_BYTES / 16;
-constexpr int elements_per_chunk = 16 / element_bytes;
+[[maybe_unused]] constexpr int chunks_per_row = ROW_BYTES / 16;
+[[maybe_unused]] constexpr int elements_per_chunk = 16 / element_bytes;
 constexpr int steps = ROW_BYTES / 32;  // products along k in a stage
 constexpr int threads = 32 * WARPS_M * WARPS_N;
 constexpr int warp_m = TILE_M / WARPS_M, warp_n = TILE_N / WARPS_N;
@@ -32,8 +33,6 @@ DEVICE u32 n_major_offset(int row, int chunk) { return row * (TILE_N * 2) + (chu
 
 // For tf32 there is no transposing load: four rows of eight numbers must miss each other's banks.
 constexpr int padded_row_bytes = (TILE_N + 8) * 4;
-
-DEVICE u32 shared_address(const void* pointer) { return u32(__cvta_generic_to_shared(pointer)); }
 
 struct alignas(2 * sizeof(Result)) Pair {
   Result first, second;

@@ -211,9 +211,7 @@ def _bind_fed(
         ctypes.c_uint64(arrays["c"].ptr),
     )
     block = (row.block_threads, 1, 1)
-    return kernel.bind(
-        (sms, 1, 1), block, arguments, place.stream, row.shared_bytes, (size, 1, 1)
-    )
+    return kernel.bind((sms, 1, 1), block, arguments, place.stream, row.shared_bytes, (size, 1, 1))
 
 
 def choose(unit: str, dtype: str, capability: Capability | None) -> ProbeKernel:
