@@ -5,7 +5,7 @@ Beside them the same loop of wgmma *fed*: its operands come as those of a produc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MATRICES_A = 4  # left operands of a warp of a matrix unit; right ones, and pairs, one a chain
 _ROW_BYTES = {"mma": 32, "dmma": 128, "wgmma": 128}  # of k in a row of an operand
@@ -92,13 +92,13 @@ class Feed:
 # Stages of k in a trip of a fed loop: panels of some megabytes, so that both stay in the cache.
 LAP = 32
 # The two structures that our products use, and as many panels of B as hold a few hundred megabytes.
-_TALL = {"tile": (128, 256), "cluster": (2, 1), "stages": 4, "has_producer": True}
-_LARGE = {"tile": (192, 256), "cluster": (1, 2), "stages": 3, "has_producer": False}
+_TALL = Feed((128, 256), (2, 1), stages=4, has_producer=True)
+_LARGE = Feed((192, 256), (1, 2), stages=3, has_producer=False)
 FEEDS = {
-    "l2_128x256": Feed(**_TALL),
-    "l2_192x256": Feed(**_LARGE),
-    "memory_128x256": Feed(**_TALL, panels=48),
-    "memory_192x256": Feed(**_LARGE, panels=28),
+    "l2_128x256": _TALL,
+    "l2_192x256": _LARGE,
+    "memory_128x256": replace(_TALL, panels=48),
+    "memory_192x256": replace(_LARGE, panels=28),
 }
 
 
