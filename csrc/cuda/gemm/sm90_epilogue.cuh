@@ -76,7 +76,7 @@ DEVICE void store_slice(const Stored* slab, const TensorMap* c, int row, int col
   fence_async();
   __syncwarp();
   if (elect_one()) {  // The same lane each time: it waits for its own stores.
-    tma_store(c, column + slice * SLICE_COLUMNS, row, here, POLICY_(POLICY_C));
+    tma_store(c, column + slice * SLICE_COLUMNS, row, here, policy_evict_first());
     bulk_commit();
   }
 }

@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   Accumulator sums[kSums] = {};
-  const u64 from_a = descriptor(panel_a), from_b = descriptor(panel_b);
+  const u32 from_a = descriptor(panel_a), from_b = descriptor(panel_b);
   u32 done = 0;
 #pragma unroll 1
   do {

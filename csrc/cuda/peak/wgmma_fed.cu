@@ -16,7 +16,6 @@
 #include "peak/counted.cuh"
 #include "gemm/sm90_wgmma.cuh"
 
-#define MIXED 0
 #define WARP_STAGING_BYTES 0
 #include "gemm/sm90_schedule.cuh"
 
@@ -70,7 +69,7 @@ struct Feeder {
   }
 };
 
-DEVICE void multiply(Accumulator* sums, u64 a, u64 b, u32 add) {
+DEVICE void multiply(Accumulator* sums, u32 a, u32 b, u32 add) {
   wgmma_fence();
 #pragma unroll
   for (int k = 0; k < 4; ++k) wgmma(sums, a + k * 2, b + k * 2, k == 0 ? add : 1);
@@ -116,8 +115,8 @@ extern "C" __global__ void __launch_bounds__(MULTIPLYING + PRODUCER * 128, 1)
     }
     __syncwarp();
 #endif
-    const u64 first_a = descriptor(ring.stages + warp / 4 * (64 * 128));
-    const u64 first_b = descriptor(ring.stages + A_BYTES);
+    const u32 first_a = descriptor(ring.stages + warp / 4 * (64 * 128));
+    const u32 first_b = descriptor(ring.stages + A_BYTES);
     const Release release(ring);
     Accumulator sums[SUMS];
     Position at;
@@ -126,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(MULTIPLYING + PRODUCER * 128, 1)
 #pragma unroll 1
       for (int k = 0; k < LAP; ++k) {
         barrier_wait(ring.full + at.stage * 8, at.parity);
-        const u64 offset = at.stage * (STAGE_BYTES / 16);
+        const u32 offset = at.stage * (STAGE_BYTES / 16);
         const u32 previous = at.stage == 0 ? STAGES - 1 : at.stage - 1;
         multiply(sums, first_a + offset, first_b + offset, k != 0);
         wgmma_wait<1>();
