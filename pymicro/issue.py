@@ -108,7 +108,7 @@ def _fed(unit: str, dtype: str, k: int) -> Probe:
     return Probe(unit, dtype, 2 * 64 * 256 * k, 128, threads, 1, LAP * WGMMA_STEPS, trips, True)
 
 
-# A trip of mma or vector instructions is 128 of them, so that the loop itself costs 3 %; a call is
+# A trip of mma or vector instructions is 128 or more, so that the loop itself costs 3 %; a call is
 # half a million cycles or more where the unit is at its full rate.
 _ROWS = (
     *(_wgmma(dtype, k) for dtype, k in _WGMMA_K.items()),
@@ -119,15 +119,16 @@ _ROWS = (
     _mma("tf32", 8),
     *(_fed(unit, dtype, k) for unit in FEEDS for dtype, k in _WGMMA_K.items()),
     Probe("dmma", "fp64", 2 * 16 * 8 * 16, 32, 256, 8, 16, 64),
-    Probe("ffma", "fp32", 2),
-    Probe("hfma2", "fp16", 4, restarts=True),
-    Probe("hfma2", "bf16", 4, restarts=True),
-    Probe("dfma", "fp64", 2),
+    Probe("ffma", "fp32", 2, threads=256, chains=16),
+    Probe("hfma2", "fp16", 4, threads=256, chains=8),
+    Probe("hfma2", "bf16", 4, threads=256, chains=8),
+    Probe("dfma", "fp64", 2, threads=512),
     Probe("dp4a", "int8", 8),
     Probe("imad", "int32", 2),
 )
 PROBES: dict[tuple[str, str], Probe] = {(row.unit, row.dtype): row for row in _ROWS}
 GPU_UNITS = tuple(dict.fromkeys(row.unit for row in _ROWS))
+CONTRACTING = ("ffma", "hfma2", "dfma")  # multiply their chains by a tamed factor
 VECTOR_UNITS = ("ffma", "hfma2", "dfma", "dp4a", "imad")
 DTYPES = tuple(dict.fromkeys(row.dtype for row in _ROWS))
 

@@ -109,12 +109,20 @@ def test_a_fed_loop_multiplies_what_tma_brings(row, tmp_path):
     assert row.shared_bytes <= 227 * 1024
 
 
-def test_ffma_never_reads_three_registers_of_one_bank(tmp_path):
-    row = peak.choose("ffma", "fp32", (9, 0))
+@pytest.mark.parametrize(("unit", "dtype", "opcode"), [
+    ("ffma", "fp32", "FFMA"), ("hfma2", "fp16", "HFMA2"), ("dfma", "fp64", "DFMA"),
+])  # fmt: skip
+def test_an_instruction_reads_one_register_that_the_one_before_did_not(
+    unit, dtype, opcode, tmp_path
+):
+    """More would come slower than the unit multiplies."""
+    row = peak.choose(unit, dtype, (9, 0))
     code = disassembled(compile_logged(row.source, "sm_90", row.defines()), tmp_path)
-    sources = [re.findall(r"R(\d+)", t)[1:] for _, t in code if opcode_of(t) == "FFMA"]
-    assert len(sources) == 128
-    assert all(len({int(r) % 2 for r in three}) == 2 for three in sources)
+    sources = [re.findall(r"R(\d+)", t)[1:] for _, t in code if opcode_of(t).startswith(opcode)]
+    assert len(sources) == row.probe.chains * row.probe.steps
+    common = set.intersection(*map(set, sources))
+    assert len(common) >= 1
+    assert all(len(set(three) - common) == 1 for three in sources)
 
 
 @pytest.mark.parametrize(

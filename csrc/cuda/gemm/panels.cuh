@@ -6,7 +6,6 @@
 
 #include "common/types.cuh"
 #include "common/raster.cuh"
-#include "common/barriers.cuh"
 
 typedef DTYPE::Stored Stored;
 typedef DTYPE::Sum Sum;
@@ -14,8 +13,8 @@ typedef DTYPE::Result Result;
 
 constexpr int element_bytes = sizeof(Stored);
 constexpr int tile_k = ROW_BYTES / element_bytes;
-[[maybe_unused]] constexpr int chunks_per_row = ROW_BYTES / 16;
-[[maybe_unused]] constexpr int elements_per_chunk = 16 / element_bytes;
+constexpr int chunks_per_row = ROW_BYTES / 16;
+constexpr int elements_per_chunk = 16 / element_bytes;
 constexpr int steps = ROW_BYTES / 32;  // products along k in a stage
 constexpr int threads = 32 * WARPS_M * WARPS_N;
 constexpr int warp_m = TILE_M / WARPS_M, warp_n = TILE_N / WARPS_N;
@@ -33,6 +32,10 @@ DEVICE u32 n_major_offset(int row, int chunk) { return row * (TILE_N * 2) + (chu
 
 // For tf32 there is no transposing load: four rows of eight numbers must miss each other's banks.
 constexpr int padded_row_bytes = (TILE_N + 8) * 4;
+
+#ifndef HAS_SHARED_ADDRESS  // Kernels that fetch by TMA have it from barriers.cuh.
+DEVICE u32 shared_address(const void* pointer) { return u32(__cvta_generic_to_shared(pointer)); }
+#endif
 
 struct alignas(2 * sizeof(Result)) Pair {
   Result first, second;

@@ -9,8 +9,8 @@
 // Tensor maps: 128-byte swizzle, boxes of 128 bytes of k by TILE_M rows of A, by TILE_N rows of B.
 // Launch: ceil(m / TILE_M) * ceil(n / TILE_N) blocks of 32 * (WARPS_M * WARPS_N + 1) threads.
 
-#include "gemm/mma.cuh"
 #include "common/handover.cuh"
+#include "gemm/mma.cuh"
 
 static_assert(ROW_BYTES == 128 && steps % 2 == 0 && !LAYOUT_NN, "panels as TMA leaves them");
 

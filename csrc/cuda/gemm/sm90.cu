@@ -44,8 +44,9 @@ DEVICE void multiply(Sums& sums, u32 a, u32 b, u32 add) {
     for (int slab = 0; slab < SLABS; ++slab)
 #pragma unroll
       for (int part = 0; part < BLOCK_N / INSTRUCTION_N; ++part)
-        wgmma(&sums[slab][part * INSTRUCTION_N / 2], a + slab * (64 * 128 / 16) + k * 2,
-              b + part * (INSTRUCTION_N * 128 / 16) + k * 2, k == 0 ? add : 1);
+        wgmma(&sums[slab][part * INSTRUCTION_N / 2],
+              descriptor(a + slab * (64 * 128 / 16) + k * 2),
+              descriptor(b + part * (INSTRUCTION_N * 128 / 16) + k * 2), k == 0 ? add : 1);
   wgmma_commit();
 }
 
@@ -108,8 +109,8 @@ DEVICE void multiply_everything(const Plan& plan, const Ring& ring, u32 warp, co
   const u32 warpgroup = warp / 4;
   const int slab_row = warpgroup * (SLABS * 64);
   const u32 staging = ring.staging + warp * WARP_STAGING_BYTES;
-  const u32 first_a = descriptor(ring.stages + slab_row * 128);
-  const u32 first_b = descriptor(ring.stages + A_BYTES);
+  const u32 first_a = lower_descriptor(ring.stages + slab_row * 128);
+  const u32 first_b = lower_descriptor(ring.stages + A_BYTES);
   const Release release(ring);
 #if LATE_STORE
   Stored late[SLAB_WORDS];

@@ -31,7 +31,6 @@ typedef float Accumulator;
 #define SUM "f"
 #endif
 
-#define DESCRIPTOR_UPPER 0x40000040
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 #define NAMES4(a, b, c, d) "%" #a ", %" #b ", %" #c ", %" #d
@@ -46,44 +45,36 @@ typedef float Accumulator;
 #if INSTRUCTION_N == 64
 #define NAMES TEN() TEN(1) TEN(2) "%30, %31"
 #define HAVE HAVE32(0)
-#define LOWER_A "%32"
-#define LOWER_B "%33"
+#define REST "%32, %33, p"
 #define SCALE "%34"
 #elif INSTRUCTION_N == 128
 #define NAMES TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) NAMES4(60, 61, 62, 63)
 #define HAVE HAVE32(0), HAVE32(32)
-#define LOWER_A "%64"
-#define LOWER_B "%65"
+#define REST "%64, %65, p"
 #define SCALE "%66"
 #elif INSTRUCTION_N == 192
 #define NAMES TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) \
   "%90, %91, " NAMES4(92, 93, 94, 95)
 #define HAVE HAVE32(0), HAVE32(32), HAVE32(64)
-#define LOWER_A "%96"
-#define LOWER_B "%97"
+#define REST "%96, %97, p"
 #define SCALE "%98"
 #elif INSTRUCTION_N == 256
 #define NAMES TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11) \
   NAMES4(120, 121, 122, 123) ", " NAMES4(124, 125, 126, 127)
 #define HAVE HAVE32(0), HAVE32(32), HAVE32(64), HAVE32(96)
-#define LOWER_A "%128"
-#define LOWER_B "%129"
+#define REST "%128, %129, p"
 #define SCALE "%130"
 #endif
 
-// d = a * b, plus the old d unless `add` is 0. `a` and `b` are the lower halves of descriptors:
-// arithmetic on whole ones took as many instructions again as all the rest of a loop.
-DEVICE void wgmma(Accumulator* d, u32 a, u32 b, u32 add) {
+// d = a * b, plus the old d unless `add` is 0.
+DEVICE void wgmma(Accumulator* d, u64 a, u64 b, u32 add) {
   asm volatile(
       "{ .reg .pred p;\n"
-      ".reg .b64 a, b;\n"
-      "mov.b64 a, {" LOWER_A ", " TEXT(DESCRIPTOR_UPPER) "};\n"
-      "mov.b64 b, {" LOWER_B ", " TEXT(DESCRIPTOR_UPPER) "};\n"
       "setp.ne.b32 p, " SCALE ", 0;\n"
       "wgmma.mma_async.sync.aligned.m64n" TEXT(INSTRUCTION_N) WGMMA_TYPES
-      " {" NAMES "}, a, b, p" WGMMA_FLAGS "; }"
+      " {" NAMES "}, " REST WGMMA_FLAGS "; }"
       : HAVE
-      : "r"(a), "r"(b), "r"(add));
+      : "l"(a), "l"(b), "r"(add));
 }
 
 // Before the first wgmma that touches registers which other instructions wrote.
@@ -102,6 +93,10 @@ DEVICE void wgmma_wait() {
 
 // Matrix descriptor of a K-major operand, 128-byte rows, 128-byte swizzle (PTX ISA, "Matrix
 // descriptor"): address/16 in bits 0-13, 1024 bytes from one group of eight rows to the next in
-// bits 32-45, swizzle mode 1 in bits 62-63. The leading offset is not used by this layout. The
-// upper half is the same for all; this is the lower one, in which places are 16 bytes apart.
-DEVICE u32 descriptor(u32 address) { return 1u << 16 | (address & 0x3ffff) >> 4; }
+// bits 32-45, swizzle mode 1 in bits 62-63. The leading offset is not used by this layout.
+//
+// The lower half, to which multiples of 16 bytes are added, and the whole: arithmetic on whole ones
+// would take twice the instructions.
+DEVICE u32 lower_descriptor(u32 address) { return 1u << 16 | (address & 0x3ffff) >> 4; }
+
+DEVICE u64 descriptor(u32 lower) { return (1ull << 62) | (64ull << 32) | lower; }

@@ -72,7 +72,8 @@ struct Feeder {
 DEVICE void multiply(Accumulator* sums, u32 a, u32 b, u32 add) {
   wgmma_fence();
 #pragma unroll
-  for (int k = 0; k < 4; ++k) wgmma(sums, a + k * 2, b + k * 2, k == 0 ? add : 1);
+  for (int k = 0; k < 4; ++k)
+    wgmma(sums, descriptor(a + k * 2), descriptor(b + k * 2), k == 0 ? add : 1);
   wgmma_commit();
 }
 
@@ -115,8 +116,8 @@ extern "C" __global__ void __launch_bounds__(MULTIPLYING + PRODUCER * 128, 1)
     }
     __syncwarp();
 #endif
-    const u32 first_a = descriptor(ring.stages + warp / 4 * (64 * 128));
-    const u32 first_b = descriptor(ring.stages + A_BYTES);
+    const u32 first_a = lower_descriptor(ring.stages + warp / 4 * (64 * 128));
+    const u32 first_b = lower_descriptor(ring.stages + A_BYTES);
     const Release release(ring);
     Accumulator sums[SUMS];
     Position at;
