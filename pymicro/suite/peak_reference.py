@@ -13,7 +13,16 @@ import numpy as np
 
 from pymicro.dtypes import DTYPES, DType
 from pymicro.errors import WrongResult
-from pymicro.issue import CONTRACTING, FEEDS, MATRICES_A, OUT_HEADER, TURNS, WGMMA_STEPS, CpuProbe, Probe
+from pymicro.issue import (
+    CONTRACTING,
+    FEEDS,
+    MATRICES_A,
+    OUT_HEADER,
+    TURNS,
+    WGMMA_STEPS,
+    CpuProbe,
+    Probe,
+)
 from pymicro.operands import decode
 from pymicro.verify import Check
 

@@ -66,9 +66,7 @@ def row(
         "POLICY_A": policies[0],
         "POLICY_B": policies[1],
     }
-    defines |= {
-        name: 1 for name, on in (("BATCH", batched), ("WHOLE", whole)) if on
-    }
+    defines |= {name: 1 for name, on in (("BATCH", batched), ("WHOLE", whole)) if on}
     return GemmKernel(
         path="sm90",
         dtype=dtype,
