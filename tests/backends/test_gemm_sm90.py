@@ -80,8 +80,8 @@ def _loops(listing: str) -> list[list[str]]:
     ids=lambda r: r.name,
 )
 def test_a_stage_is_few_instructions(kernel: GemmKernel, tmp_path: Path) -> None:
-    """Descriptors are made once a warp, in uniform registers. In each thread's own the loop was half
-    as long again, which costs power."""
+    """Descriptors are made once a warp, in uniform registers. Made in each thread's own, the loop
+    was half as long again, which costs power."""
     cubin = tmp_path / "kernel.cubin"
     cubin.write_bytes(compiler.compile_cubin(kernel.source, "sm_90a", kernel.defines))
     listing = subprocess.run(
