@@ -8,9 +8,10 @@
 
 Expected on an H200: every interval above its bar in BARS, and at least the vendor's TFLOP per
 joule. Both sides multiply the same N(0,1) operands, each checked first; after 2 s of warm-up under
-load they take turns in blocks of 0.5 s, ten pairs or more. The vendor is torch (cuBLAS, cuBLASLt);
-for int8 also CuPy's cuBLAS, whichever a short burst shows to be faster. Rows at 8192 have a burst
-(after 2 s idle) and a twin on zeros, which draw less power.
+load they take turns in blocks of 0.5 s, ten pairs or more. The vendor is torch (cuBLAS, cuBLASLt).
+For int8, torch has cuBLASLt run a kernel that was written for Ampere, and the bars were set beside
+it; CuPy's cuBLAS, which runs one of Hopper's, has rows of its own. Rows at 8192 have a burst (after
+2 s idle) and a twin on zeros, which draw less power.
 
 A finished row is appended at once to reference/<device>/gemm_vs_vendor.jsonl, and is not measured
 again unless --again says so. A table and, with the extra `report`, a picture lie beside it.
@@ -45,13 +46,15 @@ from pymicro.telemetry import Sampler
 from pymicro.workbench import Workbench
 
 GEMM = benchmark("gemm")
-# For products too small to reach a power limit, where time is short; results say how long.
+# Where time is short, and for products of microseconds; results say how long a block was.
 QUICK = paired.Effort(block_s=0.15, warm_up_s=0.5, most_s=4.0)
+QUICK_SMALL = paired.Effort(block_s=0.05, warm_up_s=0.3, most_s=1.5, batch_s=0.01)
+_SMALL = 2**34  # m n k: some tens of microseconds in fp16
 REFERENCE = Path(__file__).parent / "reference"
 DTYPES = ("fp16", "bf16", "fp8_e4m3", "int8", "tf32", "fp32", "fp64")
 OURS = {"cuda": "cuda", "cpu": "native"}
-VENDORS = {"cuda": ("torch", "cupy"), "cpu": ("torch",)}
-CUPY_DTYPES = ("int8",)  # elsewhere it calls what torch calls
+TORCH = "torch"
+TWO_VENDORS = ("int8",)  # elsewhere CuPy calls what torch calls
 
 # The least ratio to the vendor, (dtype, batch, m, n, k) -> bar, for the interval to lie above.
 _CUBES = {
@@ -89,12 +92,14 @@ class Row:
     fill: str = "normal"
     bar: float | None = None
     batch: int = 1
+    vendor: str = TORCH
 
     @property
     def name(self) -> str:
         shape = f"{self.m}" if self.m == self.n == self.k else f"{self.m}x{self.n}x{self.k}"
         shape = f"{self.batch}x{shape}" if self.batch > 1 else shape
-        return f"{self.dtype}-{shape}" + ("" if self.fill == "normal" else f"-{self.fill}")
+        words = (self.fill if self.fill != "normal" else "", self.vendor * (self.vendor != TORCH))
+        return "-".join(filter(None, (self.dtype, shape, *words)))
 
     @property
     def has_burst(self) -> bool:
@@ -104,7 +109,10 @@ class Row:
 def rows(kind: str) -> list[Row]:
     """The table for `cuda` or `cpu`, rows with a bar first: they come first where time runs out."""
     own = [Row(d, *mnk, bar=bar, batch=many) for (d, many, *mnk), bar in BARS[kind].items()]
-    return own + [replace(row, fill="zeros", bar=None) for row in own if row.has_burst]
+    others = [r for r in own if r.dtype in TWO_VENDORS and kind == "cuda"]
+    own += [replace(row, vendor="cupy", bar=None) for row in others]
+    zeros = [row for row in own if row.has_burst and row.vendor == TORCH]
+    return own + [replace(row, fill="zeros", bar=None) for row in zeros]
 
 
 def chosen(kind: str, words: str | None) -> list[Row]:
@@ -124,15 +132,18 @@ def chosen(kind: str, words: str | None) -> list[Row]:
 
 
 def _parsed(word: str) -> Row:
-    """A row of its own: `fp16-512`, `fp32-64x32x16`, `fp16-512-zeros`, `fp16-8x64x32x16`."""
+    """A row of its own: `fp16-512`, `fp32-64x32x16`, `fp16-512-zeros`, `fp16-8x64x32x16`, and
+    `int8-512-cupy`."""
     dtype, _, rest = word.partition("-")
     shape, _, fill = rest.partition("-")
+    vendor = "cupy" if fill.endswith("cupy") and dtype in TWO_VENDORS else TORCH
+    fill = fill.removesuffix("cupy").rstrip("-") if vendor == "cupy" else fill
     sides = shape.split("x")
     whole = len(sides) in (1, 3, 4) and all(side.isdecimal() and int(side) > 0 for side in sides)
     if dtype not in DTYPES or not whole or fill not in ("", "zeros"):
         raise UsageError(f"no row is called '{word}', and it is not of the form fp16-4096x768x768.")
     batch, m, n, k = map(int, sides if len(sides) == 4 else ["1", *sides * (3 // len(sides))])
-    return Row(dtype, m, n, k, fill or "normal", batch=batch)
+    return Row(dtype, m, n, k, fill or "normal", batch=batch, vendor=vendor)
 
 
 def is_done(held: Sequence[Result], row: Row) -> bool:
@@ -143,7 +154,7 @@ def is_done(held: Sequence[Result], row: Row) -> bool:
 def run_row(
     row: Row, bench: Workbench, effort: paired.Effort, shared: paired.Shared
 ) -> list[Result]:
-    """Ours and the faster vendor's, in this order.
+    """Ours and the vendor's, in this order; of its ways the one that a short burst shows faster.
 
     Raises:
         PymicroError: one of the two cannot run here, or is wrong; or what a library raised.
@@ -184,9 +195,7 @@ def _cases(row: Row, kind: str, bench: Workbench) -> Iterator[Case]:
     own = {"threads": usable_cores()} if kind == "cpu" else {"path": "auto"}
     several = {"batch": row.batch} if row.batch > 1 else {}
     params = {"m": row.m, "n": row.n, "k": row.k, "layout": "nt", **several, **own}
-    for name in (OURS[kind], *VENDORS[kind]):
-        if name == "cupy" and row.dtype not in CUPY_DTYPES:
-            continue
+    for name in (OURS[kind], row.vendor):
         backend = backends.backend(name)
         variants, _ = offered(backend, GEMM.name, row.dtype, bench.place)
         if name == OURS[kind]:
@@ -239,7 +248,7 @@ def study(
             _say(f"time is up before {row.name}; the same command goes on from there.")
             break
         try:
-            results = run_row(row, bench, effort, shared)
+            results = run_row(row, bench, _effort(effort, row), shared)
         except Exception as error:  # One row never takes the others along.
             failed[row.name] = paired.reason(error)
             _say(f"{row.name}: {failed[row.name]}")
@@ -251,6 +260,11 @@ def study(
             store.append(result)
         _say(report.line(row, *results))
     return failed
+
+
+def _effort(asked: paired.Effort, row: Row) -> paired.Effort:
+    is_small = row.batch * row.m * row.n * row.k < _SMALL
+    return QUICK_SMALL if asked is QUICK and is_small else asked
 
 
 def _say(text: str) -> None:

@@ -33,8 +33,9 @@ class Axis:
 @dataclass(frozen=True)
 class Operand:
     """One array of a case. `fill` is `input` (drawn), `repeated` (drawn for a period, see
-    `operands.period`, and repeated from there), `cycle` (the numbers below its length in random
-    order) or `output` (poisoned before each check)."""
+    `operands.period`, or with several dimensions for one index of the first, and repeated from
+    there), `cycle` (the numbers below its length in random order) or `output` (poisoned before
+    each check)."""
 
     name: str
     shape: tuple[int, ...]

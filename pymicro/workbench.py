@@ -182,7 +182,7 @@ class Workbench:
                 if operand.fill == "cycle":
                     host = operands.cycle(operand.shape[0], seed + number)
                 elif operand.fill == "repeated":
-                    drawn = (operands.period(operand.shape[0]),)
+                    drawn = operand.shape[1:] or (operands.period(operand.shape[0]),)
                     host = operands.draw(drawn, dtype, fill, seed + number)
                 else:
                     host = operands.draw(operand.shape, dtype, fill, seed + number)

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pymicro.backends.cuda import gemm
+from pymicro.backends.cuda import gemm, gemm_portable
 from pymicro.backends.cuda.gemm_kernel import GemmKernel
 from pymicro.compiler import compile_logged, supported_archs
 
@@ -49,10 +49,11 @@ def compiler_version() -> str:
 
 
 def first_arch(row: GemmKernel) -> str | None:
-    """The oldest architecture that the row runs on and the compiler knows; None: it knows none."""
+    """The oldest architecture that the row is for and the compiler knows; None: it knows none."""
     for arch in supported_archs():
         number = arch.removeprefix("sm_")
-        if row.runs_on((int(number[:-1]), int(number[-1]))):
+        chip = int(number[:-1]), int(number[-1])
+        if row.runs_on(chip) and gemm_portable.made_for(row) <= chip:
             return arch + row.arch_suffix
     return None
 

@@ -170,6 +170,15 @@ def test_summary_to_the_digit():
 
 
 @pytest.mark.usefixtures("stats")
+def test_the_clock_read_on_the_device_counts_before_the_drivers():
+    """What the driver tells is sampled between the samples too, where the clock is higher."""
+    got = summary(full(sample_sm_clock_hz=(1.2e9, None, 1.3e9)))
+    assert got["flop_per_clock_per_sm"] == got["flop_per_s"] / 1.3e9 / 132
+    got = summary(full(sample_sm_clock_hz=None))
+    assert got["flop_per_clock_per_sm"] == got["flop_per_s"] / SEEN.sm_clock_hz / 132
+
+
+@pytest.mark.usefixtures("stats")
 def test_energy_counter_is_preferred_to_power():
     seen = replace(SEEN, energy_j=1200.0, duration_s=2.0)
     got = summary(full(telemetry=seen))
@@ -180,9 +189,19 @@ def test_energy_counter_is_preferred_to_power():
 @pytest.mark.parametrize(
     ("change", "missing"),
     [
-        ({"telemetry": None}, {"flop_per_joule", "flop_per_clock_per_sm"}),
+        ({"telemetry": None}, {"flop_per_joule"}),
+        (
+            {"telemetry": None, "sample_sm_clock_hz": None},
+            {"flop_per_joule", "flop_per_clock_per_sm"},
+        ),
         ({"device": {"name": "x"}}, {"flop_per_clock_per_sm"}),
-        ({"telemetry": replace(SEEN, sm_clock_hz=None)}, {"flop_per_clock_per_sm"}),
+        (
+            {
+                "telemetry": replace(SEEN, sm_clock_hz=None),
+                "sample_sm_clock_hz": (None, None, None),
+            },
+            {"flop_per_clock_per_sm"},
+        ),
         ({"telemetry": replace(SEEN, power_w=None)}, {"flop_per_joule"}),
         ({"telemetry": replace(SEEN, whole_card=True)}, {"flop_per_joule"}),
         ({"flop": 0}, {"flop_per_s", "flop_per_joule", "flop_per_clock_per_sm"}),

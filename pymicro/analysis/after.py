@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pymicro.analysis import collectives, launches, memory, transfers
+from pymicro.analysis import ceiling, collectives, launches, memory, transfers
 from pymicro.results import Finding, Result
 
 FINDERS: dict[str, Callable[[Sequence[Result]], list[Finding]]] = {
+    "gemm": ceiling.findings,
     "collective": collectives.findings,
     "bandwidth": memory.bandwidth_findings,
     "latency": memory.latency_findings,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pymicro import stats
+from pymicro.analysis import ceiling
 from pymicro.issue import VECTOR_UNITS
 from pymicro.results import Result
 from pymicro.telemetry import Telemetry
@@ -49,6 +50,7 @@ class Verdict:
         peak: data-sheet peak in the same unit; None where it is not known.
         peak_fraction: first rate over `peak`.
         clock_peak_fraction: first rate over the peak at the SM clock measured with it.
+        ceiling_fraction: a sustained rate over what the device's power allows, see `ceiling`.
         sm_clock_hz: that clock.
         power_w: mean power meanwhile.
         limit: what held the clock down, in words: `power cap`, `thermal slowdown`, `none seen`;
@@ -60,6 +62,7 @@ class Verdict:
     peak: float | None
     peak_fraction: float | None
     clock_peak_fraction: float | None
+    ceiling_fraction: float | None
     sm_clock_hz: float | None
     power_w: float | None
     limit: str
@@ -86,6 +89,7 @@ def judge(result: Result) -> Verdict:
         peak=peak,
         peak_fraction=value / peak if peak else None,
         clock_peak_fraction=clock_fraction,
+        ceiling_fraction=_of_ceiling(result, rates[0]),
         sm_clock_hz=clock,
         power_w=telemetry.power_w if telemetry else None,
         limit=_limit(result, telemetry),
@@ -107,6 +111,11 @@ def _rate(kind: str, result: Result, times: Sequence[float]) -> Rate:
         return Rate(kind, each, least, most, middle, len(times))
     work = result.flop or result.bytes
     return Rate(kind, work / middle, work / high, work / low, middle, len(times))
+
+
+def _of_ceiling(result: Result, rate: Rate) -> float | None:
+    allowed = ceiling.of(result) if rate.kind == "sustained" else None
+    return rate.value / allowed if allowed else None
 
 
 def _peaks(result: Result) -> tuple[float | None, float | None]:

@@ -65,10 +65,11 @@ class Session:
     ) -> run.Context:
         """What all results of this run share."""
         uuid = self._device.gpu.uuid if self._device.gpu else None
+        captured = environment.capture(uuid, label=self._common.label)
         return run.Context(
             bench=self.bench,
-            device=self._facts(),
-            environment=environment.capture(uuid, label=self._common.label),
+            device=self._facts() | self._ceilings(captured),
+            environment=captured,
             run_id=results.new_run_id(),
             telemetry=self._telemetry,
             interrupted=interrupted,
@@ -83,6 +84,16 @@ class Session:
             facts["capability"] = ".".join(map(str, self.bench.place.capability or ()))
             facts["memory_bytes"] = gpu.memory_bytes
         return facts | dict(peaks.facts(device.spec)) | {"identified": device.note}
+
+    def _ceilings(self, captured: Mapping[str, Any]) -> dict[str, Any]:
+        """What probes in the store say that the power of this device allows, by format."""
+        if self._device.kind != "cuda" or self._store is None or not self._store.path.exists():
+            return {}
+        from pymicro.analysis import ceiling
+
+        read = self._store.read().results
+        found = ceiling.stored(read, self._facts(), captured)
+        return {"ceilings": found} if found else {}
 
     def _telemetry(self, windows: Sequence[tuple[float, float]]) -> Telemetry | None:
         return self._sampler.during(windows) if self._sampler is not None else None

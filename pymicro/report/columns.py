@@ -241,6 +241,11 @@ COLUMNS = (
         leaves=6,
     ),
     Column(
+        "of ceiling",
+        lambda r: _percent(r.verdict.ceiling_fraction if r.verdict else None),
+        leaves=9,
+    ),
+    Column(
         "SM clock",
         lambda r: si(r.verdict.sm_clock_hz, "Hz") if r.verdict and r.verdict.sm_clock_hz else "",
         leaves=2,

@@ -12,8 +12,8 @@ from pymicro.results import Finding, Result
 _COLUMNS = (
     "benchmark", "backend", "variant", "dtype", "params", "outcome", "reason", "cache", "fill",
     "rate_kind", "median_s", "ci95_low_s", "ci95_high_s", "flop_per_s", "bytes_per_s",
-    "peak_fraction", "clock_peak_fraction", "sm_clock_hz", "power_w", "limit", "error",
-    "tolerance", "samples",
+    "peak_fraction", "clock_peak_fraction", "ceiling_fraction", "sm_clock_hz", "power_w", "limit",
+    "error", "tolerance", "samples",
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ def record(result: Result) -> dict[str, Any]:
             "rate_kind": verdict.rates[0].kind,
             "peak_fraction": verdict.peak_fraction,
             "clock_peak_fraction": verdict.clock_peak_fraction,
+            "ceiling_fraction": verdict.ceiling_fraction,
             "sm_clock_hz": verdict.sm_clock_hz,
             "power_w": verdict.power_w,
             "limit": verdict.limit,

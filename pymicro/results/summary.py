@@ -47,7 +47,13 @@ def _rates(result: Result, samples_s: Sequence[float]) -> dict[str, Any]:
 
 
 def _per_clock(result: Result, flop_per_s: float | None) -> float | None:
-    clock_hz = result.telemetry and result.telemetry.sm_clock_hz
+    """At the clock read on the device beside each sample; else at what the driver told, which
+    also counts the pauses between samples."""
+    from pymicro import stats
+
+    read = [clock for clock in result.sample_sm_clock_hz or () if clock]
+    told = result.telemetry and result.telemetry.sm_clock_hz
+    clock_hz = stats.median(read) if read else told
     sm_count = result.params.get("sms") or result.device.get("sm_count")
     if not (flop_per_s and clock_hz and sm_count):
         return None

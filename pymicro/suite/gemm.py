@@ -103,7 +103,7 @@ BENCHMARK = Benchmark(
             "choice",
             "generation whose kernel the cuda backend uses (auto: the newest that fits)",
             default="auto",
-            choices=("auto", "simt", "sm61", "sm70", "sm75", "sm80", "sm89", "sm90"),
+            choices=("auto", "simt", *(f"sm{n}" for n in (61, 70, 75, 80, 89, 90, 100, 120))),
             only="cuda",
         ),
     ),

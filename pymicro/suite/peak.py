@@ -38,6 +38,10 @@ def _operands(dtype: str, p: Params) -> tuple[Operand, ...]:
         shape = (probe.threads, probe.chains, 2, issue.ELEMENTS_A_WORD.get(dtype, 1))
         return Operand("a", shape, dtype), out
     k = issue.row_elements(probe, item)
+    if (feed := issue.FEEDS.get(probe.unit)) is not None:
+        m, n = feed.rows(p["sms"])
+        b = Operand("b", (feed.panels, n, k), dtype, fill="repeated")
+        return Operand("a", (m, k), dtype), b, out
     m, n = issue.TILE[probe.unit]
     if probe.unit == "wgmma":
         return Operand("a", (m, k), dtype), Operand("b", (n, k), dtype), out
@@ -63,6 +67,8 @@ def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> Reference:
         return expected.cpu(probe, inputs["a"], inputs["b"])
     if probe.unit in issue.VECTOR_UNITS:
         return expected.vector(probe, inputs["a"])
+    if probe.unit in issue.FEEDS:
+        return expected.fed(probe, p["sms"], inputs["a"], inputs["b"])
     return expected.matrix(probe, inputs["a"], inputs["b"])
 
 

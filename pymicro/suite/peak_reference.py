@@ -6,13 +6,23 @@ so many trips: a loop that was shortened, removed or counted wrongly is found by
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pymicro.dtypes import DTYPES, DType
 from pymicro.errors import WrongResult
-from pymicro.issue import MATRICES_A, OUT_HEADER, TURNS, WGMMA_STEPS, CpuProbe, Probe
+from pymicro.issue import (
+    CONTRACTING,
+    FEEDS,
+    MATRICES_A,
+    OUT_HEADER,
+    TURNS,
+    WGMMA_STEPS,
+    CpuProbe,
+    Probe,
+)
 from pymicro.operands import decode
 from pymicro.verify import Check
 
@@ -21,7 +31,8 @@ class Issued:
     """Trips and sums of every thread of a GPU: two planes of sms × threads doubles."""
 
     def __init__(self, trips: int, sums: np.ndarray, allowed: np.ndarray, tolerance: float) -> None:
-        """`allowed` is the absolute error that `tolerance` makes of each of a block's `sums`."""
+        """`sums` are those of the threads of any block, or of every block's; `allowed` is the
+        absolute error that `tolerance` makes of each."""
         self._trips, self._sums = trips, sums
         self._allowed, self._tolerance = allowed, tolerance
 
@@ -40,10 +51,10 @@ class Issued:
             sm, thread = np.argwhere(~(off <= self._allowed))[0]
             raise WrongResult(
                 f"wrong result: thread {thread} of block {sm} has {sums[sm, thread]:.9g}, not "
-                f"{self._sums[thread]:.9g}."
+                f"{np.broadcast_to(self._sums, sums.shape)[sm, thread]:.9g}."
             )
-        scale = max(float(np.linalg.norm(self._sums)), np.finfo(float).tiny)
-        error = float(np.max(np.linalg.norm(off, axis=1), initial=0)) / scale
+        scale = np.maximum(np.linalg.norm(self._sums, axis=-1), np.finfo(float).tiny)
+        error = float(np.max(np.linalg.norm(off, axis=1) / scale, initial=0))
         return Check("trips and sums, float64", error, self._tolerance)
 
 
@@ -91,9 +102,8 @@ def vector(probe: Probe, pairs: np.ndarray) -> Issued:
     if probe.unit == "imad":
         sums = _multiplied_chains(probe, a[..., 0], b[..., 0])
         return Issued(probe.trips, sums, np.zeros(sums.shape), 0.0)
-    if probe.restarts:
-        sums = _rounded_chains(probe, row, a, b)
-        return Issued(probe.trips, sums, np.zeros(sums.shape), 0.0)
+    if probe.unit in CONTRACTING:
+        return _contracted(probe, row, pairs)
     products = [[_dot(a[:, i], b[:, j]) for j in range(probe.chains)] for i in range(probe.chains)]
     chains = [
         sum(products[step % probe.chains][(chain + step) % probe.chains] for step in _steps(probe))
@@ -123,6 +133,29 @@ def matrix(probe: Probe, a: np.ndarray, b: np.ndarray) -> Issued:
     spread = _lanes(np.abs(chains) + squares).sum(axis=1)
     repeats = probe.threads // spread.size
     return _repeated(probe, row, np.tile(_lanes(chains), (repeats, 1)), np.tile(spread, repeats))
+
+
+def fed(probe: Probe, sms: int, a: np.ndarray, b: np.ndarray) -> Issued:
+    """Of all rows of A and of a panel of B: a trip makes each block's tile of the product anew."""
+    feed, row = FEEDS[probe.unit], DTYPES[probe.dtype]
+    a, b = _as_multiplied(a, row), _as_multiplied(b, row)
+    (block_m, block_n), (m, n) = feed.tile, feed.cluster
+
+    def by_block(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Of every pair of rows and columns that a lane holds, blocks × threads."""
+        lanes = rows.reshape(-1, 2, 8, rows.shape[1]).sum(1).reshape(-1, rows.shape[1])
+        fours = columns.reshape(-1, block_n // 8, 4, 2, columns.shape[1]).sum((1, 3))
+        tiles = lanes @ fours.reshape(-1, fours.shape[2]).T
+        tiles = tiles.reshape(-1, block_m // 2, len(fours), 4).transpose(0, 2, 1, 3)
+        cluster, rank = np.divmod(np.arange(sms), m * n)
+        across, down = np.divmod(cluster, feed.grid(sms)[0])
+        tiles = tiles[down * m + rank % m, across * n + rank // m]
+        return tiles.reshape(sms, probe.threads)
+
+    # A sum of k products of numbers without order is about as large as its factors' rows suggest.
+    spread = by_block(*(np.linalg.norm(x, axis=1)[:, None] for x in (a, b))) * 2 / a.shape[1] ** 0.5
+    tolerance = _roundings(row, probe.steps, 32)
+    return Issued(probe.trips, by_block(a, b).astype(float), tolerance * spread, tolerance)
 
 
 def cpu(probe: CpuProbe, a: np.ndarray, b: np.ndarray) -> IssuedOnCpu:
@@ -165,16 +198,38 @@ def _wrapped(sums: np.ndarray, row: DType) -> np.ndarray:
     return sums.astype(np.int64).astype(np.int32).astype(np.int64) if row.is_integer else sums
 
 
-def _rounded_chains(probe: Probe, row: DType, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """One trip of sums kept in two bytes, rounded at each step as the unit does."""
-    total = np.zeros(a.shape[0])
-    for chain in range(probe.chains):
-        x = np.zeros(a[:, 0].shape)
-        for step in _steps(probe):
-            x = x + a[:, step % probe.chains] * b[:, (chain + step) % probe.chains]
-            x = x.astype(np.float16).astype(np.float64) if row.name == "fp16" else _to_bits(x, 8)
-        total += x.sum(axis=1)
-    return total
+# A tamed factor: which bits stay (sign and fraction), and which exponent it gets.
+_TAMED: dict[str, tuple[Any, int, int]] = {
+    "fp16": (np.uint16, 0x83FF, 0x3800),
+    "bf16": (np.uint16, 0x807F, 0x3F00),
+    "fp32": (np.uint32, 0x807FFFFF, 0x3F000000),
+    "fp64": (np.uint64, 0x800FFFFFFFFFFFFF, (1023 - 30) << 52),
+}
+
+
+def _contracted(probe: Probe, row: DType, pairs: np.ndarray) -> Issued:
+    """Chains that begin with the terms of their pairs and are multiplied by the first one's."""
+    word, kept, exponent = _TAMED[row.name]
+    first = np.ascontiguousarray(pairs[:, 0, 0]).view(word)
+    a = _wide(((first & word(kept)) | word(exponent)).view(pairs.dtype), row)[:, None]
+    x, b = _wide(pairs[:, :, 1], row), _wide(pairs[:, :1, 1], row)
+    narrow: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "fp16": lambda y: y.astype(np.float16).astype(np.float64),
+        "bf16": lambda y: _to_bits(y, 8),
+        "fp32": lambda y: y.astype(np.float32).astype(np.float64),
+    }
+    rounded = narrow.get(row.name, lambda y: y)
+    for _ in range(probe.steps * probe.trips):
+        x, before = rounded(x * a + (x if row.name == "fp64" else b)), x
+        if np.array_equal(x, before):
+            break
+    # Two roundings here for the unit's one; an error is multiplied by the factor from step to step.
+    steps = probe.steps * probe.trips if row.name == "fp64" else 4 / (1 - np.abs(a).max())
+    tolerance = float(steps) * 2.0 ** -{"fp16": 11, "bf16": 8, "fp32": 24, "fp64": 52}[row.name]
+    tolerance = 0.0 if row.itemsize_bytes == 2 else tolerance
+    sums = x.reshape(len(pairs), -1)
+    allowed = tolerance * (np.abs(sums).sum(1) + float(np.finfo(np.float32).tiny))
+    return Issued(probe.trips, sums.sum(1), allowed, tolerance)
 
 
 def _to_bits(x: np.ndarray, bits: int) -> np.ndarray:

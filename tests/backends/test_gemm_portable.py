@@ -2,6 +2,7 @@
 
 import pytest
 
+from pymicro.backends.cuda.gemm_kernel import GemmKernel
 from pymicro.backends.cuda.gemm_portable import ROWS, bind, blocks, choose, refusal
 from pymicro.errors import UsageError
 
@@ -33,6 +34,29 @@ def test_choice_takes_matrix_units_where_the_chip_has_them():
     assert choose(4096, 4096, 4096, "bf16", "nt", (7, 5)).path == "simt"
     assert choose(4096, 4096, 4096, "fp8_e4m3", "nt", (8, 9)).path == "sm89"
     assert choose(4096, 4096, 4096, "fp16", "nt", (9, 0), path="sm75").path == "sm75"
+
+
+def test_blackwells_paths_are_for_blackwell_and_before_older_ones_once_trusted(monkeypatch):
+    both = {path: [r for r in ROWS if r.path == path] for path in ("sm100", "sm120")}
+    assert {len(rows) for rows in both.values()} == {8, 10}
+    for trusted in (False, True):
+        monkeypatch.setattr(GemmKernel, "is_trusted", property(lambda row, t=trusted: t))
+        for dtype in ("fp16", "bf16", "tf32", "int8"):
+            for arch, path in (("sm_90", None), ("sm_100", "sm100"), ("sm_120", "sm120")):
+                row = choose(4096, 4096, 4096, dtype, "nt", capability(arch))
+                assert row.path == path or (path is None and row.path not in both)
+            assert choose(64, 64, 100, dtype, "nn", capability("sm_120")).path not in both
+    assert choose(4096, 4096, 4096, "fp16", "nt", (9, 0), path="sm120").path == "sm120"
+    with pytest.raises(UsageError, match="path sm100"):
+        choose(4096, 4096, 4096, "fp16", "nt", (12, 0), path="sm100")
+    assert choose(4096, 4096, 4096, "fp8_e4m3", "nt", (10, 0)).path == "sm89"
+
+
+def test_untrusted_blackwell_rows_give_way_to_those_that_ran():
+    untrusted = [r for r in ROWS if r.path in ("sm100", "sm120") and not r.is_trusted]
+    for row in untrusted:
+        arch = (12, 0) if row.path == "sm120" else (10, 0)
+        assert choose(4096, 4096, 4096, row.dtype, "nt", arch).path not in ("sm100", "sm120")
 
 
 def test_choice_follows_alignment_and_size():

@@ -54,7 +54,7 @@ def compiled(row, arch):
 
 def fp8_is_emulated(row, arch):
     """fp8 products of mma.sync exist on sm_89 and sm_120 only; elsewhere ptxas expands them."""
-    return row.path == "sm89" and arch in ("sm_90", "sm_100")
+    return row.dtype == "fp8_e4m3" and row.path in ("sm89", "sm120") and arch in ("sm_90", "sm_100")
 
 
 def check_log(row, arch):
@@ -73,6 +73,18 @@ def test_each_kind_fits_its_oldest_chip(row, arch):
     check_log(row, arch)
 
 
+@pytest.mark.parametrize("row", [r for r in ROWS if r.path in ("sm100", "sm120")],
+                         ids=lambda row: row.name)  # fmt: skip
+def test_blackwells_rows_fit_their_own_chips(row, tmp_path):
+    """Panels come by TMA; an address of a cluster would have cost a call on sm_120."""
+    arch = {"sm100": "sm_100", "sm120": "sm_120"}[row.path]
+    check_log(row, arch)
+    text = "\n".join(listing(row, arch, tmp_path))
+    assert len(re.findall(r"\bUTMALDG\.2D\b", text)) == 2
+    assert not re.search(r"\bCALL\b|\bLD[LG]\b|\bSTL\b|\bLDGSTS\b", text)
+    assert re.search(r"\bLDSM\b", text)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("row", "arch"), pairs(ROWS))
 def test_every_row_fits_every_chip(row, arch):
@@ -83,7 +95,7 @@ def test_every_row_fits_every_chip(row, arch):
 def test_shared_memory_fits_the_oldest_chip(row):
     """Opt-in shared memory of a block: programming guide, technical specifications."""
     limit = {(6, 1): 48, (7, 0): 96, (7, 5): 64, (8, 0): 163, (8, 9): 99, (9, 0): 227}[row.first]
-    assert row.shared_bytes <= limit * 1024
+    assert row.shared_bytes <= (99 if row.path == "sm120" else limit) * 1024
 
 
 def tool(name):
@@ -121,6 +133,12 @@ def named(name):
         ("sm80_tf32_128x128x16", "sm_80", "HMMA.1688"),
         ("sm80_int8_128x128x64", "sm_86", "IMMA.16832"),
         ("sm89_fp8_e4m3_128x128x64", "sm_89", "QMMA.16832"),
+        ("sm100_bf16_128x128x64", "sm_100", "HMMA.16816"),
+        ("sm100_int8_128x128x128", "sm_100", "IMMA.16832"),
+        ("sm120_fp16_128x128x64", "sm_120", "HMMA.16816"),
+        ("sm120_tf32_128x128x32", "sm_120", "HMMA.1688"),
+        ("sm120_int8_128x128x128", "sm_120", "IMMA.16832"),
+        ("sm120_fp8_e4m3_128x128x128", "sm_120", "QMMA.16832"),
         ("sm80_fp64_128x128x16", "sm_80", "DMMA.884"),
         ("sm90_fp64_256x128x16", "sm_90", "DMMA.16x8x16"),
         ("sm61_int8_128x128x32", "sm_75", "IDP.4A"),

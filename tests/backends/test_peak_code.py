@@ -29,7 +29,7 @@ CLAIMED = [
                  marks=[] if arch in ("sm_80", "sm_90") else [pytest.mark.slow])
     for row in peak.ROWS
     for arch in ARCHS
-    if row.runs_on(capability(arch))
+    if row.runs_on(capability(arch)) and row.feed is None
 ]  # fmt: skip
 
 
@@ -78,6 +78,7 @@ def test_a_loop_is_its_products_and_hardly_anything_else(row, arch, tmp_path):
     log = made.log.replace("\0", "")
     assert set(re.findall(r"(\d+) bytes (?:stack frame|spill)", log)) == {"0"}
     assert "warning" not in log.lower()
+    assert not re.findall(r"C75(?:08|10|12)|C7602", log)  # wgmma one after the other, and the like
     code = disassembled(made, tmp_path)
     assert not [t for _, t in code if opcode_of(t).startswith(("LDL", "STL"))]
     loop = [t for t in loop_with(row.opcodes, code) if not IDLE.match(t)]
@@ -92,12 +93,36 @@ def test_a_loop_is_its_products_and_hardly_anything_else(row, arch, tmp_path):
         assert len(products) >= 0.95 * len(loop)
 
 
-def test_ffma_never_reads_three_registers_of_one_bank(tmp_path):
-    row = peak.choose("ffma", "fp32", (9, 0))
+@pytest.mark.parametrize("row", [r for r in peak.ROWS if r.feed], ids=lambda row: row.name)
+def test_a_fed_loop_multiplies_what_tma_brings(row, tmp_path):
+    made = compile_logged(row.source, "sm_90a", row.defines())
+    log = made.log.replace("\0", "")
+    assert set(re.findall(r"(\d+) bytes (?:stack frame|spill)", log)) == {"0"}
+    assert not re.findall(r"C75(?:08|10|12)|C7602", log)
+    code = disassembled(made, tmp_path)
+    assert not [t for _, t in code if opcode_of(t).startswith(("LDL", "STL"))]
+    loop = [opcode_of(t) for t in loop_with(row.opcodes, code)]
+    assert sum(name.startswith(row.opcodes) for name in loop) == 4  # a stage
+    names = [opcode_of(t) for _, t in code]
+    assert names.count("UTMALDG.2D.MULTICAST") == names.count("UTMALDG.2D") > 0
+    assert ("USETMAXREG.DEALLOC.CTAPOOL" in names) == row.feed.has_producer
+    assert row.shared_bytes <= 227 * 1024
+
+
+@pytest.mark.parametrize(("unit", "dtype", "opcode"), [
+    ("ffma", "fp32", "FFMA"), ("hfma2", "fp16", "HFMA2"), ("dfma", "fp64", "DFMA"),
+])  # fmt: skip
+def test_an_instruction_reads_one_register_that_the_one_before_did_not(
+    unit, dtype, opcode, tmp_path
+):
+    """More would come slower than the unit multiplies."""
+    row = peak.choose(unit, dtype, (9, 0))
     code = disassembled(compile_logged(row.source, "sm_90", row.defines()), tmp_path)
-    sources = [re.findall(r"R(\d+)", t)[1:] for _, t in code if opcode_of(t) == "FFMA"]
-    assert len(sources) == 128
-    assert all(len({int(r) % 2 for r in three}) == 2 for three in sources)
+    sources = [re.findall(r"R(\d+)", t)[1:] for _, t in code if opcode_of(t).startswith(opcode)]
+    assert len(sources) == row.probe.chains * row.probe.steps
+    common = set.intersection(*map(set, sources))
+    assert len(common) >= 1
+    assert all(len(set(three) - common) == 1 for three in sources)
 
 
 @pytest.mark.parametrize(

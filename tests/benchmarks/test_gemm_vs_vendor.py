@@ -176,12 +176,23 @@ def test_the_table_has_every_bar_a_burst_and_a_twin_on_zeros_at_8192_alone():
     assert {row.dtype for row in zeros} == set(study.DTYPES)
     assert all(row.has_burst and row.bar is None for row in zeros)
     assert {row.m for row in table if row.has_burst} == {8192}
+    others = [row for row in table if row.vendor != "torch"]
+    assert {row.name for row in others} == {f"int8-{s}-cupy" for s in (4096, 8192, 16384)}
+    assert all(row.bar is None for row in others)
+
+
+def test_products_of_microseconds_take_turns_in_shorter_blocks_where_time_is_short():
+    small, large = study.Row("fp16", 1, 4096, 1024), study.Row("fp16", 4096, 4096, 4096)
+    assert study._effort(study.QUICK, small) is study.QUICK_SMALL
+    assert study._effort(study.QUICK, large) is study.QUICK
+    assert study._effort(SHORT, small) is SHORT
 
 
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        ("int8-8192*", ["int8-8192", "int8-8192-zeros"]),
+        ("int8-8192*", ["int8-8192", "int8-8192-cupy", "int8-8192-zeros"]),
+        ("int8-64-cupy,int8-64-zeros-cupy", ["int8-64-cupy", "int8-64-zeros-cupy"]),
         ("fp64-*,fp64-4096", ["fp64-4096", "fp64-8192", "fp64-8192-zeros"]),
         ("fp16-64x32x16,bf16-128-zeros", ["fp16-64x32x16", "bf16-128-zeros"]),
         ("fp16-384x*,fp32-6x64x32x16", ["fp16-384x128x128x64", "fp32-6x64x32x16"]),
@@ -208,19 +219,20 @@ def test_a_bar_is_met_by_the_low_end_of_the_interval(bar, low, said):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "sides"),
+    ("dtype", "vendor", "sides"),
     [
-        ("fp16", ["cuda fastest", "torch matmul"]),
-        ("fp8_e4m3", ["cuda fastest", "torch matmul"]),
-        ("int8", ["cuda fastest", "torch matmul", "cupy matmul", "cupy cublas"]),
+        ("fp16", "torch", ["cuda fastest", "torch matmul"]),
+        ("fp8_e4m3", "torch", ["cuda fastest", "torch matmul"]),
+        ("int8", "torch", ["cuda fastest", "torch matmul"]),
+        ("int8", "cupy", ["cuda fastest", "cupy matmul", "cupy cublas"]),
     ],
 )
-def test_sides_on_a_gpu(dtype, sides, monkeypatch):
+def test_sides_on_a_gpu(dtype, vendor, sides, monkeypatch):
     """As if every library were there and saw a Hopper card."""
     for name in ("cuda", "torch", "cupy"):
         monkeypatch.setattr(backends.backend(name), "why_not", lambda place: None, raising=False)
     hopper = SimpleNamespace(place=backends.base.Place("cuda", 0, (9, 0), 132))
-    cases = list(study._cases(study.Row(dtype, 64, 64, 64), "cuda", hopper))
+    cases = list(study._cases(study.Row(dtype, 64, 64, 64, vendor=vendor), "cuda", hopper))
     assert [paired.name_of(case) for case in cases] == sides
     assert {case.params["path"] for case in cases} == {"auto"}
 

@@ -1,5 +1,8 @@
 """The peak benchmark: flop counts, and that shortened, removed and wrong loops are found."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -9,14 +12,17 @@ from pymicro.errors import Unavailable, WrongResult
 from pymicro.suite import benchmark
 
 PEAK = benchmark("peak")
-GPU = list(issue.PROBES)
+PURE = [row for row in issue.PROBES if row[0] not in issue.FEEDS]
+FED = [(unit, dtype) for unit in issue.FEEDS for dtype in ("fp16", "int8")]
 
 
 def drawn(unit, dtype, fill):
-    p = {"unit": unit, "sms": 3}
+    p = {"unit": unit, "sms": 6 if unit in issue.FEEDS else 3}
     wanted = PEAK.operands(dtype, p)
+    shapes = {o.name: o.shape[1:] if o.fill == "repeated" else o.shape for o in wanted[:-1]}
     inputs = {
-        o.name: operands.draw(o.shape, DTYPES[dtype], fill, n) for n, o in enumerate(wanted[:-1])
+        name: operands.draw(shape, DTYPES[dtype], fill, n)
+        for n, (name, shape) in enumerate(shapes.items())
     }
     return inputs, wanted[-1], PEAK.reference(dtype, p, inputs)
 
@@ -26,6 +32,8 @@ def plain_sum(probe, inputs, thread):
     row = DTYPES[probe.dtype]
     wide = {k: operands.decode(v, row).astype(object) for k, v in inputs.items()}
     trips = 1 if probe.restarts else probe.trips
+    if probe.unit in issue.CONTRACTING:
+        return contracted(probe, wide["a"][thread])
     if probe.unit in issue.VECTOR_UNITS:
         pairs, total = wide["a"][thread], 0
         for chain in range(probe.chains):
@@ -51,15 +59,74 @@ def plain_sum(probe, inputs, thread):
     return total
 
 
+def contracted(probe, pairs):
+    """Chain by chain and step by step, in fractions rounded where the unit rounds."""
+    total = 0
+    for element in range(len(pairs[0][0])):
+        a = abs(float(pairs[0][0][element]))
+        scale = 2.0 ** (-30 if probe.dtype == "fp64" else -1)
+        a = math.frexp(a)[0] * 2 * scale if a else scale
+        a = math.copysign(a, float(pairs[0][0][element]))
+        for chain in range(probe.chains):
+            x, b = Fraction(float(pairs[chain][1][element])), float(pairs[0][1][element])
+            for _ in range(probe.steps * probe.trips):
+                term = x if probe.dtype == "fp64" else Fraction(b)
+                exact, before = x * Fraction(a) + term, x
+                kind = {"fp32": np.float32, "fp16": np.float16, "fp64": np.float64}[probe.dtype]
+                x = Fraction(float(kind(float(exact))))
+                if x == before:
+                    break
+            total += x
+    return total
+
+
 @pytest.mark.parametrize(
-    ("unit", "dtype"), [k for k in GPU if k[0] != "imad" and k != ("hfma2", "bf16")]
+    ("unit", "dtype"), [k for k in PURE if k[0] != "imad" and k != ("hfma2", "bf16")]
 )
 def test_references_are_those_of_the_plainest_loop(unit, dtype):
     probe = issue.PROBES[unit, dtype]
     inputs, _, reference = drawn(unit, dtype, "integers")
     for thread in (0, 37, probe.threads - 1):
         expected = float(plain_sum(probe, inputs, thread))
-        assert reference._sums[thread] == pytest.approx(expected, rel=1e-12)
+        rel = 1e-11 if unit == "dfma" else 1e-6 if unit == "ffma" else 1e-12
+        assert reference._sums[thread] == pytest.approx(expected, rel=rel)
+
+
+@pytest.mark.parametrize(("unit", "dtype"), FED)
+def test_a_fed_block_makes_its_own_tile_of_the_product(unit, dtype):
+    probe, feed = issue.PROBES[unit, dtype], issue.FEEDS[unit]
+    inputs, out, reference = drawn(unit, dtype, "integers")
+    a, b = (operands.decode(inputs[x], DTYPES[dtype]).astype(float) for x in "ab")
+    down, across = feed.grid(6)
+    assert (down, across, out.shape[1]) == (3, 1, 6)
+    for block in range(6):
+        cluster, rank = divmod(block, 2)
+        row = (cluster % down * feed.cluster[0] + rank % feed.cluster[0]) * feed.tile[0]
+        column = (cluster // down * feed.cluster[1] + rank // feed.cluster[0]) * feed.tile[1]
+        tile = a[row : row + feed.tile[0]] @ b[column : column + feed.tile[1]].T
+        for thread in (0, 37, probe.threads - 1):
+            warp, lane = divmod(thread, 32)
+            held = tile[warp * 16 + lane // 4 :: 8][:2].reshape(2, -1, 4, 2)[:, :, lane % 4]
+            assert reference._sums[block, thread] == held.sum()
+
+
+@pytest.mark.parametrize("sms", [2, 78, 114, 132])
+@pytest.mark.parametrize("unit", issue.FEEDS)
+def test_a_fed_grid_has_a_place_for_every_cluster(unit, sms):
+    feed = issue.FEEDS[unit]
+    down, across = feed.grid(sms)
+    assert down * across == sms // 2
+    assert down >= across
+    assert feed.rows(sms) == (
+        down * feed.cluster[0] * feed.tile[0], across * feed.cluster[1] * feed.tile[1]
+    )  # fmt: skip
+
+
+def test_panels_that_come_from_memory_are_more_than_any_cache_holds():
+    for unit, feed in issue.FEEDS.items():
+        row_bytes = issue.LAP * 128
+        streamed = feed.panels * feed.rows(132)[1] * row_bytes
+        assert streamed > 2**28 if unit.startswith("memory") else streamed < 2**24
 
 
 def test_a_multiplied_chain_is_followed_step_by_step():
@@ -76,7 +143,7 @@ def test_a_multiplied_chain_is_followed_step_by_step():
 
 
 @pytest.mark.parametrize("fill", ["normal", "integers", "zeros"])
-@pytest.mark.parametrize(("unit", "dtype"), GPU)
+@pytest.mark.parametrize(("unit", "dtype"), PURE + FED)
 def test_right_answers_pass_and_others_fail(unit, dtype, fill):
     _, out, reference = drawn(unit, dtype, fill)
     right = np.empty(out.shape)
@@ -96,8 +163,10 @@ def test_right_answers_pass_and_others_fail(unit, dtype, fill):
 
 
 def test_flop_are_those_of_the_instructions():
-    assert PEAK.work("fp32", {"unit": "ffma", "sms": 2}).flop == 2 * 2 * 1024 * 128 * 512
-    assert PEAK.work("bf16", {"unit": "wgmma", "sms": 1}).flop == 2 * 64 * 256 * 16 * 2 * 64 * 32
+    assert PEAK.work("fp32", {"unit": "ffma", "sms": 2}).flop == 2 * 2 * 256 * 16 * 32 * 512
+    assert PEAK.work("bf16", {"unit": "wgmma", "sms": 1}).flop == 2 * 64 * 256 * 16 * 2 * 64 * 128
+    fed = PEAK.work("bf16", {"unit": "memory_192x256", "sms": 1})
+    assert fed.flop == 2 * 192 * 256 * 64 * issue.LAP * issue.FEEDS["memory_192x256"].panels
     assert PEAK.work("int8", {"unit": "mma", "sms": 1}).flop == 2 * 16 * 8 * 32 * 8 * 128 * 512
     assert PEAK.work("fp32", {"unit": "avx2", "threads": 2}).flop == 2 * 3 * 2**28
 

@@ -3,6 +3,7 @@
 
 #include "common/words.cuh"
 
+#define HAS_SHARED_ADDRESS
 DEVICE u32 shared_address(const void* pointer) {
   u64 address;
   asm("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(pointer));

@@ -1,4 +1,4 @@
-// Tensor core products of sm_75 to sm_89: fragments, the product of 16 x 8 numbers over 32 bytes of k,
+// Tensor core products by mma.sync: fragments, the product of 16 x 8 numbers over 32 bytes of k,
 // and the store of C.
 //
 // Every format is fed alike because a fragment register holds 4 bytes of k whatever the format:

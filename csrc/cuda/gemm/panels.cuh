@@ -1,4 +1,4 @@
-// How the tensor core kernels of sm_70 to sm_89 divide a tile of C among warps, and how panels of A and
+// How the kernels of mma.sync divide a tile of C among warps, and how panels of A and
 // B lie in shared memory.
 //
 // Macros: DTYPE, LAYOUT_NN, TILE_M, TILE_N, ROW_BYTES (bytes of k in a stage, 64 or 128), WARPS_M,
@@ -33,7 +33,9 @@ DEVICE u32 n_major_offset(int row, int chunk) { return row * (TILE_N * 2) + (chu
 // For tf32 there is no transposing load: four rows of eight numbers must miss each other's banks.
 constexpr int padded_row_bytes = (TILE_N + 8) * 4;
 
+#ifndef HAS_SHARED_ADDRESS  // Kernels that fetch by TMA have it from barriers.cuh.
 DEVICE u32 shared_address(const void* pointer) { return u32(__cvta_generic_to_shared(pointer)); }
+#endif
 
 struct alignas(2 * sizeof(Result)) Pair {
   Result first, second;

@@ -10,12 +10,10 @@
 // registers and is stored during the next one's products); PROMOTE (1: add the tensor core's sums
 // to full-precision ones after every stage); POLICY_A, POLICY_B (evict_first, evict_normal or
 // evict_last: order of leaving the second-level cache); BATCH (1: several products, whose rows of A,
-// of B and of C lie one behind the other, tiles dividing m evenly); SNAKE (1: bands of tiles are
-// walked there and back); MIXED (1: rows of lower tiles come last, to even out what blocks have to do).
+// of B and of C lie one behind the other, tiles dividing m evenly); WHOLE (1: no tile is cut along k).
 
-#ifndef MIXED
-#define MIXED 0
-#endif
+#define POLICY__(word) policy_##word()
+#define POLICY_(word) POLICY__(word)
 #include "common/ptx_sm90.cuh"
 #include "gemm/sm90_wgmma.cuh"
 #include "gemm/sm90_schedule.cuh"
@@ -38,7 +36,7 @@
 typedef Accumulator Sums[SLABS][BLOCK_N / 2];
 
 // Queue the products of one stage; `add` 0 starts new sums.
-DEVICE void multiply(Sums& sums, u64 a, u64 b, u32 add) {
+DEVICE void multiply(Sums& sums, u32 a, u32 b, u32 add) {
   wgmma_fence();
 #pragma unroll
   for (int k = 0; k < 4; ++k)
@@ -46,8 +44,9 @@ DEVICE void multiply(Sums& sums, u64 a, u64 b, u32 add) {
     for (int slab = 0; slab < SLABS; ++slab)
 #pragma unroll
       for (int part = 0; part < BLOCK_N / INSTRUCTION_N; ++part)
-        wgmma(&sums[slab][part * INSTRUCTION_N / 2], a + slab * (64 * 128 / 16) + k * 2,
-              b + part * (INSTRUCTION_N * 128 / 16) + k * 2, k == 0 ? add : 1);
+        wgmma(&sums[slab][part * INSTRUCTION_N / 2],
+              descriptor(a + slab * (64 * 128 / 16) + k * 2),
+              descriptor(b + part * (INSTRUCTION_N * 128 / 16) + k * 2), k == 0 ? add : 1);
   wgmma_commit();
 }
 
@@ -110,8 +109,8 @@ DEVICE void multiply_everything(const Plan& plan, const Ring& ring, u32 warp, co
   const u32 warpgroup = warp / 4;
   const int slab_row = warpgroup * (SLABS * 64);
   const u32 staging = ring.staging + warp * WARP_STAGING_BYTES;
-  const u64 first_a = descriptor(ring.stages + slab_row * 128);
-  const u64 first_b = descriptor(ring.stages + A_BYTES);
+  const u32 first_a = lower_descriptor(ring.stages + slab_row * 128);
+  const u32 first_b = lower_descriptor(ring.stages + A_BYTES);
   const Release release(ring);
 #if LATE_STORE
   Stored late[SLAB_WORDS];
@@ -124,15 +123,14 @@ DEVICE void multiply_everything(const Plan& plan, const Ring& ring, u32 warp, co
   while (schedule.next(plan, piece)) {
     Sums sums;
     const int warp_row = piece.row + slab_row + warp % 4 * 16;
-    const bool inside =
-        (!MIXED || slab_row < piece.height) && piece.row + slab_row < plan.m && piece.column < plan.n;
+    const bool inside = piece.row < plan.m && piece.column < plan.n;
     const int begin = piece.k;
     int k = begin;
 #if PROMOTE
     clear(sums);
     for (; k < piece.k_end; ++k, at.advance()) {
       barrier_wait(ring.full + at.stage * 8, at.parity);
-      const u64 offset = at.stage * (STAGE_BYTES / 16);
+      const u32 offset = at.stage * (STAGE_BYTES / 16);
       Sums fresh;
       multiply(fresh, first_a + offset, first_b + offset, 0);
       wgmma_wait<0>();
@@ -143,7 +141,7 @@ DEVICE void multiply_everything(const Plan& plan, const Ring& ring, u32 warp, co
     // One stage; its products stay under way while the stage before is given back.
     const auto step = [&] {
       barrier_wait(ring.full + at.stage * 8, at.parity);
-      const u64 offset = at.stage * (STAGE_BYTES / 16);
+      const u32 offset = at.stage * (STAGE_BYTES / 16);
       const u32 previous = at.stage == 0 ? STAGES - 1 : at.stage - 1;
       if (inside) multiply(sums, first_a + offset, first_b + offset, k != begin);
       wgmma_wait<1>();
@@ -167,25 +165,27 @@ DEVICE void multiply_everything(const Plan& plan, const Ring& ring, u32 warp, co
     wgmma_wait<0>();
     release(at.stage == 0 ? STAGES - 1 : at.stage - 1);
 #endif
-    if (!inside) continue;
-    if (begin != 0) {
+    // No `continue` here and nothing that differs from warp to warp above: else the compiler no longer
+    // sees that a warp's threads are all at one stage, and the loop is half as long again.
+    if (inside && begin != 0) {
       leave_partial(plan, sums[0], warpgroup);
-      continue;
-    }
-    if (piece.k_end != plan.k_steps)
-      add_partials(plan, schedule.position - piece.k_end + plan.k_steps, sums[0], warpgroup);
+    } else if (inside) {
+      if (piece.k_end != plan.k_steps)
+        add_partials(plan, schedule.position - piece.k_end + plan.k_steps, sums[0], warpgroup);
 #if LATE_STORE
-    round_slab(late, sums[0]);
-    late_row = warp_row;
-    late_column = piece.column;
+      round_slab(late, sums[0]);
+      late_row = warp_row;
+      late_column = piece.column;
 #else
 #pragma unroll
-    for (int slab = 0; slab < SLABS; ++slab) {
-      Stored stored[SLAB_WORDS];
-      round_slab(stored, sums[slab]);
-      store_slab(stored, c, warp_row + slab * 64, piece.column, staging);
-    }
+      for (int slab = 0; slab < SLABS; ++slab) {
+        Stored stored[SLAB_WORDS];
+        round_slab(stored, sums[slab]);
+        store_slab(stored, c, warp_row + slab * 64, piece.column, staging);
+      }
 #endif
+    }
+    __syncwarp();
   }
 #if LATE_STORE
   if (late_column >= 0) store_slab(late, c, late_row, late_column, staging);

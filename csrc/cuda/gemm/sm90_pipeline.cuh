@@ -10,9 +10,6 @@
 // Blocks that use what this block loads, and whose loads this block uses.
 #define SHARERS (CLUSTER_M + CLUSTER_N - 1)
 
-#define POLICY__(word) policy_##word()
-#define POLICY_(word) POLICY__(word)
-
 // Layout of shared memory: stages, staging of C, barriers; behind them the loader's state where a
 // multiplying warp loads.
 struct Ring {
@@ -57,13 +54,13 @@ struct Loader {
     barrier_wait(ring.empty + stage * 8, parity ^ 1);
     const u32 full = ring.full + stage * 8;
     const u32 to = ring.stages + stage * STAGE_BYTES;
-    barrier_expect(full, piece.height * 128 + B_BYTES);
+    barrier_expect(full, STAGE_BYTES);
     const u32 rank = cluster_rank(), rank_m = rank % CLUSTER_M, rank_n = rank / CLUSTER_M;
     const int x = (backwards ? plan.k_steps - 1 - piece.k : piece.k) * STEP;
-    load<BLOCK_M, CLUSTER_N, MIXED>(to, a, x, piece.row, piece.height, rank_n,
+    load<BLOCK_M, CLUSTER_N>(to, a, x, piece.row, rank_n,
                              ((1 << CLUSTER) - 1) / ((1 << CLUSTER_M) - 1) << rank_m, full,
                              POLICY_(POLICY_A));
-    load<BLOCK_N, CLUSTER_M, 0>(to + A_BYTES, b, x, piece.row_of_b(), BLOCK_N, rank_m,
+    load<BLOCK_N, CLUSTER_M>(to + A_BYTES, b, x, piece.row_of_b(), rank_m,
                              ((1 << CLUSTER_M) - 1) << rank_n * CLUSTER_M, full,
                              POLICY_(POLICY_B));
     if (++piece.k == piece.k_end) {
@@ -76,17 +73,16 @@ struct Loader {
 
  private:
   // This block's share of an operand tile of `rows` rows, to all `parts` blocks that use it: one
-  // box, or where the tile does not divide evenly, or only its first `height` rows count, every
-  // `parts`-th of its boxes of 32 rows.
-  template <int rows, int parts, bool varies>
-  __device__ __forceinline__ void load(u32 to, const TensorMap* map, int x, int row, int height,
-                                       u32 part, u32 blocks, u32 full, u64 policy) {
-    constexpr bool even = rows % (8 * parts) == 0 && !varies;
+  // box, or where the tile does not divide evenly every `parts`-th of its boxes of 32 rows.
+  template <int rows, int parts>
+  __device__ __forceinline__ void load(u32 to, const TensorMap* map, int x, int row, u32 part,
+                                       u32 blocks, u32 full, u64 policy) {
+    constexpr bool even = rows % (8 * parts) == 0;
     constexpr int box = even ? rows / parts : 32;
 #pragma unroll
     for (int i = 0; i < (even ? 1 : (rows / box + parts - 1) / parts); ++i) {
       const int from = (part + i * parts) * box;
-      if (!even && from >= (varies ? height : rows)) break;
+      if (!even && from >= rows) break;
       if (parts == 1)
         tma_load(to + from * 128, map, x, row + from, full, policy);
       else

@@ -16,17 +16,11 @@ struct Plan {
   Accumulator* partials;   // one block tile per block
   u32* ready;              // one flag per block and warpgroup, zero before and after a launch
   int product_rows;        // cluster tiles down one of several products, all one below the other
-  int tall, low;           // with MIXED: the first `tall` rows of tiles are BLOCK_M high, others `low`
 };
 
 struct Piece {
   int row, column;  // first row and column of C of this block
   int k, k_end;     // in steps
-#if MIXED
-  int height;       // rows of C
-#else
-  static constexpr int height = BLOCK_M;
-#endif
 #if BATCH
   int rows_before;  // of B: those of the products before this one
 
@@ -51,6 +45,9 @@ struct Schedule {
     if (tile < plan.whole) {
       tile += (int)cluster_count();
     } else {
+#if WHOLE
+      return false;
+#endif
       const int tail_steps = (plan.rows * plan.columns - plan.whole) * plan.k_steps;
       const int end = min(((int)cluster_index() + 1) * plan.share, tail_steps);
       if (position >= end) return false;
@@ -66,17 +63,9 @@ struct Schedule {
     int column = inside / height;
     const int row = group * plan.group + inside - column * height;
     const int rank = (int)cluster_rank();
-#if SNAKE
     // There and back, so that a group of rows begins with the columns that the last one ended with.
     if (group % 2) column = plan.columns - 1 - column;
-#endif
-#if MIXED
-    piece.height = row < plan.tall ? BLOCK_M : plan.low;
-    piece.row = (min(row, plan.tall) * BLOCK_M + max(row - plan.tall, 0) * plan.low) * CLUSTER_M +
-                rank % CLUSTER_M * piece.height;
-#else
     piece.row = (row * CLUSTER_M + rank % CLUSTER_M) * BLOCK_M;
-#endif
     piece.column = (column * CLUSTER_N + rank / CLUSTER_M) * BLOCK_N;
 #if BATCH
     piece.rows_before = row / plan.product_rows * plan.n;

@@ -41,18 +41,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   Accumulator sums[kSums] = {};
-  const u64 from_a = descriptor(panel_a), from_b = descriptor(panel_b);
+  const u32 from_a = lower_descriptor(panel_a), from_b = lower_descriptor(panel_b);
   u32 done = 0;
 #pragma unroll 1
   do {
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      wgmma(sums, from_a + step % 4 * 2, from_b + step % 4 * 2, step != 0);
+      wgmma(sums, descriptor(from_a + step % 4 * 2), descriptor(from_b + step % 4 * 2), step != 0);
     wgmma_commit();
-    wgmma_wait<0>();
+    wgmma_wait<1>();  // The next trip queues behind this one, so the unit never waits for it.
     count(done);
   } while (done != trips);
+  wgmma_wait<0>();
   double sum = 0;
 #pragma unroll
   for (int i = 0; i < kSums; ++i) sum += sums[i];

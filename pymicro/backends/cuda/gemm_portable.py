@@ -23,10 +23,21 @@ __all__ = ["ROWS", "bind", "blocks", "choose", "refusal"]
 
 LONGEST_ROW = 2**24 - 1  # elements; kernels other than simt keep offsets within a tile in 32 bits
 LARGEST_SIZE = 2**31 - 512  # m, n, k are int, and loops may step past the end by a tile
+FED_BY_TMA = ("sm100", "sm120")
 MOST_PRODUCTS = 65535  # blocks of a launch along its second dimension
 ENOUGH_BLOCKS = 96  # a larger tile than 64x64 pays from about this many blocks on
 SMALL_PRODUCT = 256  # rows or columns
-PATHS = ("sm90", "sm89", "sm80", "sm75", "sm70", "sm61", "simt")  # tried in this order
+PATHS = (
+    "sm120",
+    "sm100",
+    "sm90",
+    "sm89",
+    "sm80",
+    "sm75",
+    "sm70",
+    "sm61",
+    "simt",
+)  # tried in this order
 
 
 def choose(
@@ -67,6 +78,7 @@ def choose(
         )
 
     if path is None:
+        able = [row for row in able if made_for(row) <= capability] or able
         able = [row for row in able if row.is_trusted] or able
     thin = [row for row in able if is_skinny(row) and m <= row.tile[0]]
     if thin:
@@ -77,12 +89,13 @@ def choose(
         return cut[0]
     able = [row for row in able if not row.cut_k] or able
 
-    def preference(row: GemmKernel) -> tuple[bool, int, int, int, int]:
+    def preference(row: GemmKernel) -> tuple[bool, bool, int, int, int, int]:
         area = row.tile[0] * row.tile[1]
         # Of many small products the smaller tile was the faster one, in fp32 and in fp16.
         enough = blocks(row, m, n) * (batch if max(m, n) > SMALL_PRODUCT else 1) >= ENOUGH_BLOCKS
         return (
             enough,
+            row.path in FED_BY_TMA,  # before a larger tile that all warps copy for themselves
             area if enough else -area,
             row.alignment,
             -PATHS.index(row.path),
@@ -90,6 +103,12 @@ def choose(
         )
 
     return max(able, key=preference)
+
+
+def made_for(row: GemmKernel) -> Capability:
+    """The chip that a row was written for; older ones may run it, but have paths of their own."""
+    number = row.path.removeprefix("sm")
+    return (int(number[:-1]), int(number[-1])) if number.isdecimal() else (0, 0)
 
 
 def is_skinny(row: GemmKernel) -> bool:
@@ -151,10 +170,7 @@ def bind(
     sizes: list[Argument] = [ctypes.c_int(size) for size in (m, n, k)]
     operands: list[Argument] = [ctypes.c_uint64(pointer) for pointer in (a_ptr, b_ptr, c_ptr)]
     if row.abi == "tma":
-        # Boxes of 128 rows of A, and of half the columns of a tile (or its k) of B.
-        b_rows, b_columns, b_box = (n, k, 64) if layout == "nt" else (k, n, 16)
-        operands[0] = tensor_map(row.dtype, a_ptr, m, k, (128, 16), promotion_bytes=256)
-        operands[1] = tensor_map(row.dtype, b_ptr, b_rows, b_columns, (b_box, 16), 256)
+        operands[:2] = _tensor_maps(row, a_ptr, b_ptr, m, n, k, layout)
     space = None
     if row.cut_k:
         batch, space, own = gemm_cut.space(row, m, n, k, sm_count)
@@ -171,3 +187,21 @@ def bind(
     if space is not None:
         weakref.finalize(call, space.free)
     return call
+
+
+def _tensor_maps(
+    row: GemmKernel, a_ptr: int, b_ptr: int, m: int, n: int, k: int, layout: str
+) -> tuple[Argument, Argument]:
+    """Maps of A and B with the boxes that the row's source asks for."""
+    if row.dtype != "fp64":
+        boxes = [(side, row.tile[2]) for side in row.tile[:2]]
+        return (
+            tensor_map(row.dtype, a_ptr, m, k, boxes[0]),
+            tensor_map(row.dtype, b_ptr, n, k, boxes[1]),
+        )
+    # Boxes of 128 rows of A, and of half the columns of a tile (or its k) of B.
+    b_rows, b_columns, b_box = (n, k, 64) if layout == "nt" else (k, n, 16)
+    return (
+        tensor_map(row.dtype, a_ptr, m, k, (128, 16), promotion_bytes=256),
+        tensor_map(row.dtype, b_ptr, b_rows, b_columns, (b_box, 16), 256),
+    )

@@ -139,6 +139,7 @@ _SM80_TILES = (
     ((64, 64, 128), (2, 2), 4),
     ((128, 256, 64), (2, 4), 4),
 )
+_TMA_SPAN_BYTES = 128  # of k in a panel, the span of the swizzle
 _DEEP_TILE = ((128, 256, 128), (2, 4), 3)  # 144 KiB: sm_80 itself, not sm_86 and sm_89
 
 
@@ -168,6 +169,46 @@ def _sm80() -> Iterator[GemmKernel]:
                         path, dtype, layout, (128, 128, 64), (2, 4), first,
                         stages=0, alignment=alignment,
                     )  # fmt: skip
+
+
+# With TMA: rows and columns of a tile, warps over them, stages. Those of sm_120 fit 99 KiB. With
+# the warp that fetches, eight warps have 168 registers each, too few for 64x64 sums a warp.
+_SM120_TILES = (((128, 128), (2, 4), 3), ((64, 64), (2, 2), 4))
+_SM100_TILES = (((128, 128), (2, 4), 5), ((64, 64), (2, 2), 6))
+
+
+def _blackwell() -> Iterator[GemmKernel]:
+    """TMA and mma.sync. Hopper can run them, which is where they are checked, but has better."""
+    for path, tiles, last in (("sm120", _SM120_TILES, None), ("sm100", _SM100_TILES, (10, 3))):
+        for dtype in ("fp16", "bf16", "tf32", "int8", "fp8_e4m3"):
+            if (path, dtype) == ("sm100", "fp8_e4m3"):
+                continue  # Its mma.sync computes them in fp16.
+            for (rows, columns), warps, stages in tiles:
+                shared_bytes = stages * ((rows + columns) * _TMA_SPAN_BYTES + 16)
+                yield GemmKernel(
+                    path=path,
+                    dtype=dtype,
+                    source="gemm/sm120.cu",
+                    entry="gemm_sm120",
+                    tile=(rows, columns, _TMA_SPAN_BYTES // DTYPES[dtype].itemsize_bytes),
+                    threads=32 * (warps[0] * warps[1] + 1),
+                    first=(9, 0),
+                    last=last,
+                    defines=(
+                        ("DTYPE", dtype),
+                        ("LAYOUT_NN", 0),
+                        ("TILE_M", rows),
+                        ("TILE_N", columns),
+                        ("ROW_BYTES", _TMA_SPAN_BYTES),
+                        ("WARPS_M", warps[0]),
+                        ("WARPS_N", warps[1]),
+                        ("STAGES", stages),
+                        ("SHARED_BYTES", shared_bytes),
+                    ),
+                    shared_bytes=shared_bytes,
+                    abi="tma",
+                    alignment=16,
+                )
 
 
 def _dense(
@@ -257,6 +298,7 @@ _SINGLE: tuple[GemmKernel, ...] = (
     *_sm61("sm80", ("fp32",), (8, 0)),
     *_sm61("sm90", ("fp32",), (9, 0)),
     *_sm80(),
+    *_blackwell(),
     *_fp32(),
     *_fp64(),
     *skinny(),

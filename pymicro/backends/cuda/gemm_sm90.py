@@ -14,8 +14,6 @@ from pymicro.backends.cuda.gemm_sm90_launch import (
     WARP_ROWS,
     bind,
     cluster_tiles,
-    has,
-    heights,
     macro,
     refusal,
 )
@@ -42,8 +40,7 @@ def row(
     promote: bool = False,
     policies: tuple[str, str] = ("evict_normal", "evict_normal"),
     batched: bool = False,
-    mixed: bool = False,
-    snake: bool = False,
+    whole: bool = False,
     variant: str = "",
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
@@ -69,9 +66,7 @@ def row(
         "POLICY_A": policies[0],
         "POLICY_B": policies[1],
     }
-    defines |= {
-        name: 1 for name, on in (("BATCH", batched), ("MIXED", mixed), ("SNAKE", snake)) if on
-    }
+    defines |= {name: 1 for name, on in (("BATCH", batched), ("WHOLE", whole)) if on}
     return GemmKernel(
         path="sm90",
         dtype=dtype,
@@ -96,16 +91,15 @@ def row(
 
 # A band of A is read for every column of tiles, B once for every band: what stays in the second-
 # level cache is then A. It saved a hundredth of the time under the power limit of an H200.
-_KEEP_A = ("evict_last", "evict_normal")
+_KEEP_A = ("evict_last", "evict_first")
 
 
 def _rows(dtype: str, variant: str = "") -> tuple[GemmKernel, ...]:
     """The configurations of one format, preferred ones first: the large tile of least energy per
     FLOP as measured (on a power-capped card that counts, not cycles), then those for shapes that
-    it divides badly. `mixed` rows are right but were never timed: `--tune` alone tries them.
+    it divides badly.
     """
     sixteen_bit_output = DTYPES[DTYPES[dtype].output].itemsize_bytes == 2
-    mixed = "-".join(filter(None, (variant, "mixed")))
     large = (
         row(dtype, (128, 256), 2, 4, policies=_KEEP_A, late_store=sixteen_bit_output,
             variant=variant),
@@ -116,12 +110,10 @@ def _rows(dtype: str, variant: str = "") -> tuple[GemmKernel, ...]:
     # load, by 1.7 % in int8 and 1.0 % in tf32.
     return (
         *(large if sixteen_bit_output else reversed(large)),
-        row(dtype, (192, 256), 3, 3, producer=False, policies=_KEEP_A, mixed=True, snake=True,
-            variant=mixed),
         row(dtype, (128, 192), 2, 4, variant=variant),
         row(dtype, (128, 128), 2, 6, variant=variant),
         row(dtype, (64, 128), 1, 4, resident=2, variant=variant),
-    )  # fmt: skip
+    )
 
 
 _BATCHED = tuple(
@@ -201,8 +193,6 @@ def estimated_cycles(kernel: GemmKernel, m: int, n: int, k: int, sm_count: int) 
     resident = sm_count * macro(kernel, "RESIDENT") if kernel.batched else sm_count
     clusters = resident // kernel.cluster[0]
     rounds: float = math.ceil(rows * columns / clusters)
-    if has(kernel, "MIXED"):
-        rounds = heights(kernel, m, columns, clusters)[3]
     loaded_rows = block_m / macro(kernel, "CLUSTER_N") + block_n / macro(kernel, "CLUSTER_M")
     # 128 bytes of k take as many cycles in every format: 4096 fp16 FLOP a cycle, 64 x 2 a pair.
     step_cycles = max(block_m * block_n / 32, loaded_rows * SPAN_BYTES / _L2_BYTES_PER_CYCLE)

@@ -20,9 +20,11 @@ SPAN_BYTES = 128  # k of one stage, and width of one store: the span of the TMA 
 WARP_ROWS = 16  # of C that one warp stores at a time
 _LONG_CYCLES = 200_000  # about 0.15 ms
 _CUT_COST_STEPS = 24  # what adding up the parts of cut tiles costs, in steps of k
+_LEAST_SAVED = 0.04  # of the time: under a power limit idle blocks cost little, and cutting energy
 _MOST_CUT = 0.55  # of the clusters: with more, shares read the same operands at odd times
 _PANEL_BYTES = 34 * 2**20  # of A that may stay in the second-level cache while B streams past
-_MOST_PANEL_ROWS = 2048  # of C: about as many as columns that are under way at a time
+_SQUARE_ROWS = 2048  # of C: about as many as columns that are under way at a time
+_MORE_ROUNDS = 1.02  # at most, to keep blocks in step
 
 
 class Plan(ctypes.Structure):
@@ -40,8 +42,6 @@ class Plan(ctypes.Structure):
         ("partials", ctypes.c_void_p),
         ("ready", ctypes.c_void_p),
         ("product_rows", ctypes.c_int),
-        ("tall", ctypes.c_int),
-        ("low", ctypes.c_int),
     )
 
 
@@ -66,19 +66,36 @@ def plan(kernel: GemmKernel, m: int, n: int, k: int, clusters: int) -> tuple[Pla
     """
     rows, columns = cluster_tiles(kernel, m, n)
     k_steps = math.ceil(k / kernel.tile[2])
-    if has(kernel, "MIXED"):
-        return _mixed_plan(kernel, m, n, k, clusters)
-    tiles = rows * columns
-    cut = tiles % clusters
-    share = math.ceil(cut * k_steps / clusters)
-    if cut > _MOST_CUT * clusters or k_steps - share < _CUT_COST_STEPS:
-        cut = share = 0
-    chosen = Plan(m=m, n=n, k_steps=k_steps, rows=rows, columns=columns)
-    chosen.group = panel_rows(kernel, k)
+    tiles, group = rows * columns, panel_rows(kernel, rows, k)
+    cut, share = _cut_tiles(kernel, tiles, k_steps, clusters)
+    if not cut:
+        clusters = _in_step(tiles, group, clusters)
+    chosen = Plan(m=m, n=n, k_steps=k_steps, rows=rows, columns=columns, group=group)
     chosen.whole, chosen.share = tiles - cut, share
     if chosen.whole:
         return chosen, min(clusters, tiles)
     return chosen, math.ceil(cut * k_steps / share)
+
+
+def _cut_tiles(kernel: GemmKernel, tiles: int, k_steps: int, clusters: int) -> tuple[int, int]:
+    """How many tiles of the last round to cut along k, and steps of k of each cluster's share."""
+    cut = tiles % clusters
+    share = math.ceil(cut * k_steps / clusters)
+    saved = (k_steps - share) / (math.ceil(tiles / clusters) * k_steps)
+    is_dear = cut > _MOST_CUT * clusters or k_steps - share < _CUT_COST_STEPS
+    if has(kernel, "WHOLE") or is_dear or saved < _LEAST_SAVED:
+        return 0, 0
+    return cut, share
+
+
+def _in_step(tiles: int, group: int, clusters: int) -> int:
+    """As many clusters as make whole columns of a group of rows, if that takes hardly more rounds.
+
+    Else each round begins in the middle of a column, which is then read at two different times.
+    """
+    fewer = clusters - clusters % group if group < clusters else clusters
+    is_worth = math.ceil(tiles / fewer) <= _MORE_ROUNDS * math.ceil(tiles / clusters)
+    return fewer if is_worth else clusters
 
 
 def has(kernel: GemmKernel, name: str) -> bool:
@@ -86,44 +103,15 @@ def has(kernel: GemmKernel, name: str) -> bool:
     return dict(kernel.defines).get(name, 0) == 1
 
 
-def _mixed_plan(kernel: GemmKernel, m: int, n: int, k: int, clusters: int) -> tuple[Plan, int]:
-    """Tall tiles first, then lower ones that even out what clusters have to do."""
-    k_steps = math.ceil(k / kernel.tile[2])
-    _, columns = cluster_tiles(kernel, m, n)
-    tall, low, rows, _ = heights(kernel, m, columns, clusters)
-    tiles = rows * columns
-    chosen = Plan(m=m, n=n, k_steps=k_steps, rows=rows, columns=columns, whole=tiles)
-    chosen.group, chosen.tall, chosen.low = panel_rows(kernel, k), tall, low
-    return chosen, min(clusters, tiles)
+def panel_rows(kernel: GemmKernel, rows: int, k: int) -> int:
+    """Cluster tiles, counted down C, that are walked together.
 
-
-def heights(kernel: GemmKernel, m: int, columns: int, clusters: int) -> tuple[int, int, int, float]:
-    """Rows of whole tiles, the height of a block's tile in the others, rows in all, and what the
-    cluster with most to do has, in whole tiles.
-
-    Cluster c gets tiles c, c + clusters, ... in order: tall ones first, so that the lower ones
-    fill up the round that these leave open.
+    All `rows` if their panel of A fits the second-level cache, as B is then read once; else as many
+    as make a round of clusters about square: nothing then lasts from round to round.
     """
-    across, block = macro(kernel, "CLUSTER_M"), kernel.tile[0]
-    low = block - 64
-    found: list[tuple[float, int, int]] = []
-    for tall in range(math.ceil(m / (block * across)) + 1):
-        lower = math.ceil(max(0, m - tall * block * across) / (low * across))
-        first, end = tall * columns, (tall + lower) * columns
-        # Of all clusters those with most tall tiles, with fewest, and before and after each edge.
-        some = {0, (first - 1) % clusters, first % clusters, (end - 1) % clusters}
-        tall_of = {c: len(range(c, first, clusters)) for c in some}
-        work = [n + (len(range(c, end, clusters)) - n) * low / block for c, n in tall_of.items()]
-        found.append((round(max(work), 6), -tall, lower))
-    most, tall, lower = min(found)
-    return -tall, low, lower - tall, most
-
-
-def panel_rows(kernel: GemmKernel, k: int) -> int:
-    """Cluster tiles, counted down C, that are walked together."""
     height = kernel.tile[0] * macro(kernel, "CLUSTER_M")
-    fit = _PANEL_BYTES // (height * k * DTYPES[kernel.dtype].itemsize_bytes)
-    return max(1, min(_MOST_PANEL_ROWS // height, fit))
+    panel_bytes = rows * height * k * DTYPES[kernel.dtype].itemsize_bytes
+    return rows if panel_bytes <= _PANEL_BYTES else min(rows, round(_SQUARE_ROWS / height))
 
 
 def refusal(
@@ -249,9 +237,8 @@ def tensor_maps(
     block_m, block_n, step = kernel.tile
     dtype = DTYPES[kernel.dtype]
     out_bytes = DTYPES[dtype.output].itemsize_bytes
-    rows_of_a = 32 if has(kernel, "MIXED") else box_rows(block_m, macro(kernel, "CLUSTER_N"))
     return (  # Promotion to 256 bytes reads more from the cache, and ran slower on an H200.
-        tensor_map(dtype.name, a_ptr, m, k, (rows_of_a, step)),
+        tensor_map(dtype.name, a_ptr, m, k, (box_rows(block_m, macro(kernel, "CLUSTER_N")), step)),
         tensor_map(
             dtype.name, b_ptr, n_of_b, k, (box_rows(block_n, macro(kernel, "CLUSTER_M")), step)
         ),

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 # Path and format of rows, and what follows these in the rows' names.
 _H200 = """\
-sm90 bf16: 128x256x64 192x256x64 192x256x64_mixed 128x192x64 128x128x64 64x128x64 128x128x64_batch
+sm90 bf16: 128x256x64 192x256x64 128x192x64 128x128x64 64x128x64 128x128x64_batch
 sm90 bf16: 64x128x64_batch 64x64x64_batch 16x8x256_skinny 32x8x256_skinny
-sm90 fp16: 128x256x64 192x256x64 192x256x64_mixed 128x192x64 128x128x64 64x128x64 128x128x64_batch
+sm90 fp16: 128x256x64 192x256x64 128x192x64 128x128x64 64x128x64 128x128x64_batch
 sm90 fp16: 64x128x64_batch 64x64x64_batch 16x8x256_skinny 32x8x256_skinny
 sm90 fp8_e4m3: 128x256x128_fast-accumulate 192x256x128_fast-accumulate
-sm90 fp8_e4m3: 192x256x128_fast-accumulate-mixed 128x192x128_fast-accumulate
+sm90 fp8_e4m3: 128x192x128_fast-accumulate
 sm90 fp8_e4m3: 128x128x128_fast-accumulate 64x128x128_fast-accumulate 128x192x128_promoted
 sm90 fp8_e4m3: 64x128x128_promoted
-sm90 int8: 128x256x128 192x256x128 192x256x128_mixed 128x192x128 128x128x128 64x128x128
-sm90 tf32: 128x256x32 192x256x32 192x256x32_mixed 128x192x32 128x128x32 64x128x32
+sm90 int8: 128x256x128 192x256x128 128x192x128 128x128x128 64x128x128
+sm90 tf32: 128x256x32 192x256x32 128x192x32 128x128x32 64x128x32
 simt fp64: 64x64x16 64x64x16_nn 64x64x16_batch 64x64x16_nn-batch
 simt fp32: 64x64x16 64x64x16_nn 64x64x16_batch 64x64x16_nn-batch
 simt fp16: 64x64x16 64x64x16_nn 64x64x16_batch 64x64x16_nn-batch

@@ -1,21 +1,26 @@
-"""Probes of pure issue: the source for each unit, the chips that have it, and the launch."""
+"""Probes of issue, pure or fed: the source for each unit, the chips that have it, the launch."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pymicro import compiler, driver
 from pymicro.backends.base import Place, Prepared
+from pymicro.backends.cuda.tensor_maps import tensor_map
 from pymicro.benchmark import Case
+from pymicro.dtypes import DTYPES
 from pymicro.errors import Unavailable
-from pymicro.issue import MATRICES_A, PROBES, Probe
+from pymicro.issue import FEEDS, LAP, MATRICES_A, PROBES, Feed, Probe
 
 Capability = tuple[int, int]
-# The swizzled panels of wgmma: 64 rows and 256 of 128 bytes, moved to a multiple of 1024.
-_PANEL_BYTES = (64 + 256) * 128 + 1024
+_ROW_BYTES = 128  # the span of the swizzle
+# The swizzled panels of wgmma: 64 rows and 256, moved to a multiple of 1024.
+_PANEL_BYTES = (64 + 256) * _ROW_BYTES + 1024
+_BARRIERS_AND_FEEDER_BYTES = 16 * 4 + 64
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,19 @@ class ProbeKernel:
         return f"peak_{self.probe.unit}_{self.probe.dtype}"
 
     @property
+    def feed(self) -> Feed | None:
+        return FEEDS.get(self.probe.unit)
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block, those that only load included."""
+        return self.probe.threads + 128 * (self.feed is not None and self.feed.has_producer)
+
+    @property
     def shared_bytes(self) -> int:
+        if self.feed is not None:
+            stage = sum(self.feed.tile) * _ROW_BYTES
+            return self.feed.stages * stage + _BARRIERS_AND_FEEDER_BYTES
         return _PANEL_BYTES if self.probe.unit == "wgmma" else 0
 
     def runs_on(self, capability: Capability) -> bool:
@@ -63,7 +80,7 @@ class ProbeKernel:
 
     def arch(self, capability: Capability) -> str:
         major, minor = capability
-        return f"sm_{major}{minor}{'a' if self.probe.unit == 'wgmma' else ''}"
+        return f"sm_{major}{minor}{'a' if 'wgmma' in self.source else ''}"
 
     def defines(self) -> tuple[tuple[str, str | int], ...]:
         probe = self.probe
@@ -71,10 +88,27 @@ class ProbeKernel:
         return (*sizes.items(), *self.macros)
 
 
-def _wgmma(dtype: str, format_: str, opcode: str) -> ProbeKernel:
-    macros = ((f"FORMAT_{format_}", 1), ("INSTRUCTION_N", 256))
+_WGMMA = {
+    "fp16": ("FP16", "HGMMA.64x256x16.F32"),
+    "bf16": ("BF16", "HGMMA.64x256x16.F32.BF16"),
+    "fp8_e4m3": ("E4M3", "QGMMA.64x256x32.F32.E4M3.E4M3"),
+    "int8": ("INT8", "IGMMA.64x256x32.S8.S8"),
+    "tf32": ("TF32", "HGMMA.64x256x8.F32.TF32"),
+}
+
+
+def _wgmma(unit: str, dtype: str, **more: Any) -> ProbeKernel:
+    format_, opcode = _WGMMA[dtype]
+    source, macros = "peak/wgmma.cu", {f"FORMAT_{format_}": 1, "INSTRUCTION_N": 256}
+    if unit in FEEDS:
+        feed = FEEDS[unit]
+        macros |= {"BLOCK_M": feed.tile[0], "BLOCK_N": feed.tile[1], "STAGES": feed.stages}
+        macros |= {"WARPGROUPS": feed.tile[0] // 64, "PRODUCER": int(feed.has_producer)}
+        macros |= {"CLUSTER_M": feed.cluster[0], "CLUSTER_N": feed.cluster[1], "LAP": LAP}
+        macros |= {"PRODUCER_REGISTERS": 40, "CONSUMER_REGISTERS": 232}
+        source, macros["STEP"] = "peak/wgmma_fed.cu", _ROW_BYTES // DTYPES[dtype].itemsize_bytes
     return ProbeKernel(
-        PROBES["wgmma", dtype], "peak/wgmma.cu", (opcode,), (9, 0), (9, 0), macros=macros
+        PROBES[unit, dtype], source, (opcode,), (9, 0), (9, 0), macros=tuple(macros.items()), **more
     )
 
 
@@ -99,11 +133,7 @@ def _vector(
 # fp8 as mma.sync: 9.0 and 10.x compute it in fp16. dmma on 12.x: the assembler pads each product
 # with dozens of empty instructions, so that the loop fits no instruction cache.
 ROWS = (
-    _wgmma("fp16", "FP16", "HGMMA.64x256x16.F32"),
-    _wgmma("bf16", "BF16", "HGMMA.64x256x16.F32.BF16"),
-    _wgmma("fp8_e4m3", "E4M3", "QGMMA.64x256x32.F32.E4M3.E4M3"),
-    _wgmma("int8", "INT8", "IGMMA.64x256x32.S8.S8"),
-    _wgmma("tf32", "TF32", "HGMMA.64x256x8.F32.TF32"),
+    *(_wgmma(unit, dtype) for unit in ("wgmma", *FEEDS) for dtype in _WGMMA),
     _mma("fp16", ("HMMA.16816.F32", "HMMA.1688.F32"), (7, 5)),
     _mma("bf16", ("HMMA.16816.F32.BF16",), (8, 0)),
     _mma("fp8_e4m3", ("QMMA.16832.F32.E4M3.E4M3",), (8, 9), lacks=((9, 0), (10, 0), (10, 3))),
@@ -137,6 +167,9 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
         "peak",
         row.shared_bytes,
     )
+    notes = {"kernel": row.name, "ran_on": list(row.ran_on)}
+    if row.feed is not None:
+        return Prepared(_bind_fed(row, row.feed, kernel, case.params["sms"], arrays, place), notes)
     arguments = [
         *(ctypes.c_uint64(arrays[name].ptr) for name in "ab" if name in arrays),
         ctypes.c_uint32(row.probe.trips),
@@ -144,7 +177,41 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     ]
     grid, block = (case.params["sms"], 1, 1), (row.probe.threads, 1, 1)
     call = kernel.bind(grid, block, arguments, place.stream, row.shared_bytes)
-    return Prepared(call, {"kernel": row.name, "ran_on": list(row.ran_on)})
+    return Prepared(call, notes)
+
+
+def _bind_fed(
+    row: ProbeKernel,
+    feed: Feed,
+    kernel: driver.Kernel,
+    sms: int,
+    arrays: Mapping[str, Any],
+    place: Place,
+) -> Callable[[], None]:
+    """The launch of a fed loop.
+
+    Raises:
+        Unavailable: its blocks work in pairs, and there is one too many or too few.
+    """
+    size = math.prod(feed.cluster)
+    if sms % size:
+        raise Unavailable(f"blocks of {row.probe.unit} work in pairs: --sms must be even.")
+    dtype, (m, n) = DTYPES[row.probe.dtype], feed.rows(sms)
+    step = _ROW_BYTES // dtype.itemsize_bytes
+    boxes = ((feed.tile[0] // feed.cluster[1], step), (feed.tile[1] // feed.cluster[0], step))
+    rows = (m, feed.panels * n)
+    maps = [
+        tensor_map(dtype.name, arrays[name].ptr, count, LAP * step, box)
+        for name, count, box in zip("ab", rows, boxes, strict=True)
+    ]
+    numbers = (row.probe.trips, feed.grid(sms)[0], n if feed.panels > 1 else 0)
+    arguments: Sequence[driver.Argument] = (
+        *maps,
+        *map(ctypes.c_uint32, numbers),
+        ctypes.c_uint64(arrays["c"].ptr),
+    )
+    block = (row.block_threads, 1, 1)
+    return kernel.bind((sms, 1, 1), block, arguments, place.stream, row.shared_bytes, (size, 1, 1))
 
 
 def choose(unit: str, dtype: str, capability: Capability | None) -> ProbeKernel:
