@@ -21,6 +21,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -210,6 +211,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--binary", help="nvbandwidth; by default the one on the PATH")
     parser.add_argument("--device", default="auto", help="auto, cuda:N or a GPU's UUID")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--seconds", type=float, default=600.0, help="no round begins that would end later"
+    )
     parser.add_argument("--size", type=int, default=SIZE_MIB, metavar="MIB", help="of a copy")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="folder of devices' folders")
     given = parser.parse_args(words)
@@ -229,10 +233,16 @@ def _study(given: argparse.Namespace, device: Any) -> int:
         print("no nvbandwidth on the PATH: beside quoted figures.", file=sys.stderr)
     our_rounds: list[Rates] = []
     their_rounds: list[Rates] = []
+    began, longest_s = time.monotonic(), 0.0
     for _ in range(given.rounds):
+        round_began = time.monotonic()
+        if our_rounds and round_began + longest_s > began + given.seconds:
+            print(f"{len(our_rounds)} rounds fit {given.seconds:g} s.", file=sys.stderr)
+            break
         our_rounds.append(run_ours(given.device, given.size))
         if binary is not None:
             their_rounds.append(run_theirs(binary, device.index or 0, given.size))
+        longest_s = max(longest_s, time.monotonic() - round_began)
     rows = compared(our_rounds, their_rounds, given.size)
     if not rows:
         raise Unavailable("no row ran.")

@@ -117,6 +117,14 @@ def test_without_a_binary_the_quoted_figures_are_named_so(gpu, tmp_path, capsys,
     assert "no nvbandwidth on the PATH" in printed.err
 
 
+def test_no_round_begins_that_would_end_too_late(gpu, tmp_path, capsys, monkeypatch):
+    clock = iter(range(0, 1000, 5))
+    monkeypatch.setattr(study.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(study.shutil, "which", lambda name: None)
+    assert study.main(["--rounds", "9", "--seconds", "21", "--out", str(tmp_path)]) == 0
+    assert "2 rounds fit 21 s" in capsys.readouterr().err
+
+
 def test_without_a_gpu_it_ends_in_a_sentence(capsys):
     assert study.main(["--device", "cpu"]) == 3
     assert "need one" in capsys.readouterr().err
