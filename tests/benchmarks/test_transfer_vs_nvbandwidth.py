@@ -107,6 +107,10 @@ def test_from_end_to_end_with_a_made_up_binary(gpu, tmp_path, capsys):
     kept = [json.loads(line) for line in lines]
     assert [row["test"] for row in kept] == [row.test for row in study.ROWS]
     assert all(len(row["theirs"]) == 2 and not row["is_quoted"] for row in kept)
+    assert (
+        study.main(["--read", str(tmp_path / "some_card" / "transfer_vs_nvbandwidth.jsonl")]) == 0
+    )
+    assert capsys.readouterr().out == out
 
 
 def test_without_a_binary_the_quoted_figures_are_named_so(gpu, tmp_path, capsys, monkeypatch):
