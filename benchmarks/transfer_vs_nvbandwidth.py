@@ -3,6 +3,7 @@
     python benchmarks/transfer_vs_nvbandwidth.py                   nvbandwidth from the PATH
     python benchmarks/transfer_vs_nvbandwidth.py --binary FILE --rounds 5
     python benchmarks/transfer_vs_nvbandwidth.py --device cuda:1 --size 256
+    python benchmarks/transfer_vs_nvbandwidth.py --read FILE       what was kept, without a GPU
 
 Expected: copy engines at 0.995 of nvbandwidth's rate or more, each way and each way while the other
 is busy; our kernel at 1.00 or more; the rounds of each row within 0.5 % of each other.
@@ -21,6 +22,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -186,11 +188,11 @@ def _output(command: Sequence[str]) -> str:
 
 def show(rows: Sequence[Compared], terminal: Terminal) -> None:
     quoted = any(row.is_quoted for row in rows)
-    titles = ("test", "ours, GB/s", "within", "quoted" if quoted else "theirs", "within",
+    titles = ("copies", "ours, GB/s", "within", "quoted" if quoted else "theirs", "within",
               "ratio", "rounds", "bar", "")  # fmt: skip
     cells = [
         (
-            row.test,
+            f"{row.variant} {row.path}",
             f"{median(row.ours):.2f}",
             f"{100 * row.spread:.2f} %",
             f"{median(row.theirs):.2f}",
@@ -210,9 +212,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--binary", help="nvbandwidth; by default the one on the PATH")
     parser.add_argument("--device", default="auto", help="auto, cuda:N or a GPU's UUID")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--seconds", type=float, default=600.0, help="no round begins that would end later"
+    )
     parser.add_argument("--size", type=int, default=SIZE_MIB, metavar="MIB", help="of a copy")
+    parser.add_argument("--read", type=Path, help="rows that were kept; nothing is measured")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="folder of devices' folders")
     given = parser.parse_args(words)
+    if given.read is not None:
+        show(read(given.read), Terminal())
+        return 0
     try:
         device = resolve(given.device)
         if device.kind != "cuda":
@@ -229,16 +238,31 @@ def _study(given: argparse.Namespace, device: Any) -> int:
         print("no nvbandwidth on the PATH: beside quoted figures.", file=sys.stderr)
     our_rounds: list[Rates] = []
     their_rounds: list[Rates] = []
+    began, longest_s = time.monotonic(), 0.0
     for _ in range(given.rounds):
+        round_began = time.monotonic()
+        if our_rounds and round_began + longest_s > began + given.seconds:
+            print(f"{len(our_rounds)} rounds fit {given.seconds:g} s.", file=sys.stderr)
+            break
         our_rounds.append(run_ours(given.device, given.size))
         if binary is not None:
             their_rounds.append(run_theirs(binary, device.index or 0, given.size))
+        longest_s = max(longest_s, time.monotonic() - round_began)
     rows = compared(our_rounds, their_rounds, given.size)
     if not rows:
         raise Unavailable("no row ran.")
     _store(rows, given.out / (getattr(device.spec, "key", None) or "unknown"))
     show(rows, Terminal())
     return 0
+
+
+def read(file: Path) -> list[Compared]:
+    """Rows as they were kept, the lists of rounds as tuples again."""
+    found = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = {name: value for name, value in json.loads(line).items() if name != "created_utc"}
+        found.append(Compared(**row | {side: tuple(row[side]) for side in ("ours", "theirs")}))
+    return found
 
 
 def _store(rows: Sequence[Compared], folder: Path) -> None:

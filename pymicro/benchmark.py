@@ -115,6 +115,7 @@ class Benchmark:
             sustained load; else once, all who solve a problem taking turns.
         budget_s: seconds of sampling a problem, all who solve it together.
         looks: how often the whole plan is gone through; a host changes its pace over seconds.
+        on_request: variants that run where their backend is named only, and why.
         batch_s: of what draws no power, calls are timed in batches at least this long: a batch
             starts and ends with some microseconds that are none of the call's.
     """
@@ -138,6 +139,7 @@ class Benchmark:
     reduced: Callable[[Params], Params] = lambda params: params
     of_format: Callable[[str, str], Params] = lambda kind, dtype: {}
     kernels: Callable[[], tuple[tuple[str, ...], list[tuple[str, ...]]]] | None = None
+    on_request: Mapping[str, str] = field(default_factory=dict)
     tunable: bool = False
     draws_power: bool = True
     budget_s: float = 8.0

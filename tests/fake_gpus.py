@@ -180,7 +180,7 @@ class FakeGpus:
             def load(cubin, entry):
                 return Kernel(gpus.stack[-1])
 
-            def bind(self, grid, block, arguments, stream):
+            def bind(self, grid, block, arguments, stream, overlap=False):
                 to, source, packs = (a.value for a in arguments)
 
                 def call():

@@ -28,6 +28,7 @@ class Feed:
         device_s: from one launch to the next on the device when all are queued, None if it was
             not measured, as on a CPU.
         spread: how far the host's samples lie apart, relative; see `spread_of`.
+        count: launches that were asked for in a row, or nodes of a graph.
     """
 
     backend: str
@@ -36,6 +37,7 @@ class Feed:
     host_s: float
     device_s: float | None
     spread: float
+    count: int = 1
 
     @property
     def launches_per_s(self) -> float:
@@ -73,6 +75,7 @@ def feeds(results: Sequence[Result]) -> list[Feed]:
             host_s=stats.median(r.samples_s) / r.steps,
             device_s=gaps.get(_layer(r)),
             spread=spread_of(r),
+            count=r.steps,
         )
         for r in measured
         if r.params.get("side") != "device"
@@ -121,9 +124,31 @@ def findings(results: Sequence[Result]) -> list[Finding]:
     layers: dict[tuple[str, str], list[Feed]] = {}
     for feed in found:
         layers.setdefault((feed.backend, feed.variant), []).append(feed)
-    said = [_on_gpu(feeds, bus) if on_gpu else _on_cpu(feeds) for feeds in layers.values()]
+    said = [_said(feeds, on_gpu, bus) for feeds in layers.values()]
     noisy = [feed for feed in found if feed.is_noisy]
     return [*said, *_cold(results), *([_noise(noisy)] if noisy else [])]
+
+
+def _said(feeds: Sequence[Feed], on_gpu: bool, bus: float | None) -> Finding:
+    if not on_gpu:
+        return _on_cpu(feeds)
+    return _of_graph(feeds) if feeds[0].variant == "graph" else _on_gpu(feeds, bus)
+
+
+def _of_graph(feeds: Sequence[Feed]) -> Finding:
+    """A graph is asked for as a whole: what that costs the host, and what a node costs whom."""
+    whole = _times([feed.host_s * feed.count for feed in feeds])
+    seen = (
+        f"{_layer_name(feeds)}: a graph of {feeds[0].count} nodes with {_counts(feeds)} arguments "
+        f"costs the host {whole} a launch, {_times([feed.host_s for feed in feeds])} a node"
+    )
+    gaps = [feed.device_s for feed in feeds if feed.device_s is not None]
+    if gaps:
+        seen += (
+            f"; the device starts one node every {_times(gaps)}, and a kernel shorter than that "
+            "leaves it idle"
+        )
+    return Finding(code="launch-graph", severity="info", seen=f"{seen}.")
 
 
 def _on_gpu(feeds: Sequence[Feed], bus: float | None) -> Finding:

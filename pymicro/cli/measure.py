@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pymicro.benchmark import Benchmark
+from pymicro.benchmark import Benchmark, Case
 from pymicro.cli import options, words
 from pymicro.cli.checked import Command
 from pymicro.cli.options import Common
@@ -93,6 +93,8 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
             planned += run.cases(benchmark, session.bench, backends, (dtype,), points)
         if not planned:
             raise Unavailable("none of these backends does this on this device.")
+        left_out = _left_out(benchmark, planned) if common.backend == "all" else {}
+        planned = [case for case in planned if case.variant not in left_out]
         budget_s = common.budget or benchmark.budget_s * run.problems(planned)
         chosen = run.Options(common.fill, common.seed, common.sustained, budget_s, common.cache)
         if common.tune:
@@ -100,12 +102,21 @@ def _measure(benchmark: Benchmark, common: Common, axis_words: dict[str, Any]) -
         results = []
         with _interruptible() as interrupted, session.progress(len(planned)) as on_case:
             context = session.context(interrupted, on_case)
+            for case in left_out.values():
+                reason = benchmark.on_request[case.variant]
+                results.append(run.skipped(benchmark, case, chosen, context, reason))
+                session.keep(results[-1])
             for result in run.run(benchmark, planned, chosen, context):
                 session.keep(result)
                 results.append(result)
         _show(benchmark, latest(results), common, session.headline())
     _plot(latest(results), common)
     return 130 if interrupted() else _exit_code(results)
+
+
+def _left_out(benchmark: Benchmark, planned: Sequence[Case]) -> dict[str, Case]:
+    """By variant, the first case of each that runs on request only."""
+    return {c.variant: c for c in reversed(planned) if c.variant in benchmark.on_request}
 
 
 def _tune(benchmark: Benchmark, planned: Sequence[Any], common: Common, bench: Any) -> None:

@@ -7,5 +7,15 @@ ok, skipped or failed, the last two with a reason.
 from pymicro.run.context import Context, Options
 from pymicro.run.loop import run
 from pymicro.run.planning import cases, is_vendor, problems, why_not_dtype
+from pymicro.run.preparing import skipped
 
-__all__ = ["Context", "Options", "cases", "is_vendor", "problems", "run", "why_not_dtype"]
+__all__ = [
+    "Context",
+    "Options",
+    "cases",
+    "is_vendor",
+    "problems",
+    "run",
+    "skipped",
+    "why_not_dtype",
+]

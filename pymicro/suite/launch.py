@@ -97,6 +97,9 @@ BENCHMARK = Benchmark(
     cache="hot",
     draws_power=False,
     budget_s=0.4,
+    on_request={
+        "compiled": "its compiler takes ten seconds to import; --backend torch measures it."
+    },
     looks=2,
     operands=_operands,
     work=_work,
@@ -104,7 +107,7 @@ BENCHMARK = Benchmark(
     defaults=lambda kind, peak: {},
     examples=(
         "pymicro launch",
-        "pymicro launch --call args3 --backend cuda,torch",
+        "pymicro launch --call args3 --backend cuda,torch      torch.compile too",
         "pymicro launch --device cpu --call args0,args3,args16",
         "pymicro launch --list",
     ),

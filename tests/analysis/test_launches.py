@@ -71,6 +71,18 @@ def test_findings_on_a_gpu_say_how_much_work_a_launch_wants():
     assert said.do == ""
 
 
+def test_a_graph_is_asked_for_as_a_whole():
+    sides = [result(34e-9, variant="graph"), result(0.8e-6, "device", variant="graph")]
+    (said,) = launches.findings(sides)
+    assert said.seen == (
+        "torch graph: a graph of 100 nodes with 3 arguments costs the host 3.40 µs a launch, "
+        "34.0 ns a node; the device starts one node every 800 ns, and a kernel shorter than that "
+        "leaves it idle."
+    )
+    (said,) = launches.findings(sides[:1])
+    assert said.seen.endswith("34.0 ns a node.")
+
+
 def test_findings_without_a_known_bandwidth_guess_none():
     (said,) = launches.findings([result(bus=None)])
     assert "bandwidth" not in said.seen

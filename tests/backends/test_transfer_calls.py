@@ -108,9 +108,9 @@ class FakeKernel:
     def load(cubin, entry):
         return FakeKernel()
 
-    def bind(self, grid, block, arguments, stream):
+    def bind(self, grid, block, arguments, stream, overlap=False):
         to, source, packs = (a.value for a in arguments)
-        BOUND.append((grid, block))
+        BOUND.append((grid, block, overlap))
         return lambda: ctypes.memmove(to, source, 16 * packs)
 
 
@@ -175,7 +175,7 @@ def test_every_copy_arrives_and_leaves_nothing_behind(use, variant, path, host):
     made.close()
     assert not fake.held
     if variant == "sm":
-        assert BOUND[-1] == ((264, 1, 1), (512, 1, 1))
+        assert BOUND[-1] == ((264, 1, 1), (512, 1, 1), False)
 
 
 @pytest.mark.parametrize(("variant", "path", "host"), [p for p in POINTS if p[0] != "sm"])
@@ -288,6 +288,14 @@ def test_sms_copy_whole_packs(use):
     use()
     with pytest.raises(Unavailable, match="16 bytes"):
         transfer.prepare(case("h2d", variant="sm", size=20), HOPPER, arrays(20))
+
+
+@pytest.mark.parametrize(
+    ("capability", "size", "expected"),
+    [((9, 0), 2**24, True), ((9, 0), 2**20, False), ((8, 9), 2**24, False), ((12, 0), 2**30, True)],
+)
+def test_only_large_copies_on_chips_that_can_overlap(capability, size, expected):
+    assert copies.overlaps(Place("cuda", 0, capability, 10), size) is expected
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,10 @@ def test_from_end_to_end_with_a_made_up_binary(gpu, tmp_path, capsys):
     kept = [json.loads(line) for line in lines]
     assert [row["test"] for row in kept] == [row.test for row in study.ROWS]
     assert all(len(row["theirs"]) == 2 and not row["is_quoted"] for row in kept)
+    assert (
+        study.main(["--read", str(tmp_path / "some_card" / "transfer_vs_nvbandwidth.jsonl")]) == 0
+    )
+    assert capsys.readouterr().out == out
 
 
 def test_without_a_binary_the_quoted_figures_are_named_so(gpu, tmp_path, capsys, monkeypatch):
@@ -115,6 +119,14 @@ def test_without_a_binary_the_quoted_figures_are_named_so(gpu, tmp_path, capsys,
     printed = capsys.readouterr()
     assert "quoted" in printed.out
     assert "no nvbandwidth on the PATH" in printed.err
+
+
+def test_no_round_begins_that_would_end_too_late(gpu, tmp_path, capsys, monkeypatch):
+    clock = iter(range(0, 1000, 5))
+    monkeypatch.setattr(study.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(study.shutil, "which", lambda name: None)
+    assert study.main(["--rounds", "9", "--seconds", "21", "--out", str(tmp_path)]) == 0
+    assert "2 rounds fit 21 s" in capsys.readouterr().err
 
 
 def test_without_a_gpu_it_ends_in_a_sentence(capsys):

@@ -1,14 +1,18 @@
 """The launch benchmark: which layer makes which call, that arguments arrive, and real CPU rows."""
 
 import importlib.util
+import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from pymicro import backends, calls, run
 from pymicro.backends.base import Place, Prepared, offered
 from pymicro.benchmark import Case, Clock
+from pymicro.cli import measure
 from pymicro.errors import WrongResult
 from pymicro.results import latest
 from pymicro.suite import benchmark
@@ -162,3 +166,24 @@ def test_prepared_is_what_backends_give():
     )
     assert isinstance(prepared, Prepared)
     prepared.call()
+
+
+@pytest.mark.parametrize(("backend", "outcome"), [("all", "skipped"), ("native", "ok")])
+def test_what_runs_on_request_is_skipped_with_the_reason_unless_its_backend_is_named(
+    backend, outcome
+):
+    told = "takes long; --backend native measures it."
+    command = measure.command(replace(LAUNCH, on_request={"ctypes": told}))
+    words = ["--device", "cpu", "--call", "args0,args3", "--budget", "0.2", "--no-store"]
+    done = CliRunner().invoke(
+        command, [*words, "--format", "json", "--backend", backend], standalone_mode=False
+    )
+    assert done.return_value == 0, done.output
+    found = [r for r in json.loads(done.stdout)["results"] if r["variant"] == "ctypes"]
+    assert {r["outcome"] for r in found} == {outcome}
+    if outcome == "skipped":
+        assert [r["reason"] for r in found] == [told]
+
+
+def test_the_layers_that_run_on_request_are_there():
+    assert LAUNCH.on_request.keys() <= {row.variant for row in calls.ROWS}

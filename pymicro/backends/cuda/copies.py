@@ -19,6 +19,10 @@ _THREADS, _PACK_BYTES = 512, 16
 _TYPES = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64)
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: the legacy stream does not wait for it
 NO_TIME = 2  # CU_EVENT_DISABLE_TIMING
+# Copies this long have a rate, and those in a queue may overlap at their ends, as in nvbandwidth,
+# which makes sixteen in one kernel; shorter ones show what one costs, its launch included.
+_OVERLAP_BYTES = 2**24
+_FIRST_TO_OVERLAP = (9, 0)  # programmatic dependent launch
 
 # Buffers of a staged copy: large enough that the link does not wait between them, small enough that
 # each of several threads has some to move. Beyond a dozen threads the memory is what they wait for.
@@ -60,9 +64,16 @@ def sm(place: Place, size: int) -> Copy:
         values = (to, source, size // _PACK_BYTES)
         given = [kind(v) for kind, v in zip(_TYPES, values, strict=True)]
         on = place.stream if stream is None else int(stream)
-        return kernel.bind((2 * place.sm_count, 1, 1), (_THREADS, 1, 1), given, on)
+        grid, block = (2 * place.sm_count, 1, 1), (_THREADS, 1, 1)
+        return kernel.bind(grid, block, given, on, overlap=overlaps(place, size))
 
     return copy
+
+
+def overlaps(place: Place, size: int) -> bool:
+    """Whether copies by SMs that are queued one behind the other overlap at their ends."""
+    can = place.capability is not None and place.capability >= _FIRST_TO_OVERLAP
+    return can and size >= _OVERLAP_BYTES
 
 
 def destroy(event: Any) -> None:
