@@ -121,6 +121,17 @@ def test_software_that_is_behind_uses_the_newest_kernel_of_its_age():
     assert row.share(4) is None
 
 
+def test_an_older_kernel_that_is_faster_does_not_stand_as_the_chips_own():
+    results = [copied("sm90", 500e-6), copied("sm75", 498e-6)]
+    told = Readiness(
+        H200["name"], H200["key"], HOPPER, (), measured=m.measured(results, H200["key"], "", HOPPER)
+    )
+    out = io.StringIO()
+    show(told, Terminal(out, width=160))
+    (row,) = (line for line in out.getvalue().splitlines() if "copy fp32  " in line)
+    assert row.split()[2:7] == ["4.295", "TB/s", "4.312", "TB/s", "(100.4"]
+
+
 def test_another_chip_shifts_the_same_results():
     """What is one generation behind on Hopper is none on Ampere."""
     (row,) = m.generations([by_path(1e-3, "sm80"), by_path(3e-3, "sm75")], (8, 0))
