@@ -64,7 +64,7 @@ Examples:
     "--budget",
     type=click.FloatRange(1, 86_400),
     metavar="SECONDS",
-    help="begin no further case after this long (measuring all takes about a quarter of an hour)",
+    help="begin no further case after this long (all takes about five minutes)",
 )
 @click.option("--store", metavar="FILE", help="where results are kept, and read from")
 @click.option("--no-store", is_flag=True, help="keep no results, and read none")

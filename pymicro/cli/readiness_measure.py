@@ -56,15 +56,12 @@ def asked_for(
     Raises:
         UsageError: an unknown word, or an option that would have no effect.
     """
-    typed = [name for name, value in options.items() if value is not None]
     if measure is None:
-        for name in typed:
-            raise UsageError(f"--{name} is about what --measure runs; say --measure PART too.")
         return None
     parts = parse_parts(measure)
-    for name in typed:
-        if not set(parts) & set(_SERVES.get(name, parts)):
-            listed = " and ".join(_SERVES[name])
+    for name, served in _SERVES.items():
+        if options[name] is not None and not set(parts) & set(served):
+            listed = " and ".join(served)
             raise UsageError(f"--{name} is about --measure {listed}, not {', '.join(parts)}.")
     return Asked(
         device,

@@ -192,17 +192,25 @@ def libraries_against_driver(e: Evidence) -> Iterator[Finding]:
     limit = e.driver_cuda
     if limit is None:
         return
-    needed = {n: v for n, v in built_with(e.libraries).items() if v[0] > limit[0]}
+    built = built_with(e.libraries)
+    needed = {n: v for n, v in built.items() if v[0] > limit[0]}
+    serves = f"the driver serves CUDA up to {dotted(limit)}"
     if needed:
         first = stacks.load().driver_for(max(needed.values()))
-        listed = ", ".join(f"{n} ({dotted(v)})" for n, v in sorted(needed.items()))
         yield Finding(
             "driver-too-old",
             "error",
-            f"the driver serves CUDA up to {dotted(limit)}; built with a newer one: {listed}",
+            f"{serves}; built with a newer one: {_listed(needed)}",
             "these libraries fail with error 35, 'driver version is insufficient'",
             f"install driver {dotted(first)} or newer, or their builds for CUDA {limit[0]}",
         )
+    elif built:
+        seen = f"{serves}: new enough for {_listed(built)}"
+        yield Finding("driver-new-enough", "info", seen)
+
+
+def _listed(built: Mapping[str, Version]) -> str:
+    return ", ".join(f"{name} ({dotted(version)})" for name, version in sorted(built.items()))
 
 
 def built_with(reports: Mapping[str, Report]) -> dict[str, Version]:

@@ -72,8 +72,9 @@ def _generations(m: Measured, capability: Capability, terminal: Terminal) -> Non
 
 
 def _reached(row: GenerationRow, steps: int) -> str:
-    rate, share = row.rate(steps), row.share(steps)
-    if rate is None or (steps == 0 and 0 not in row.rates):
+    # Its own is what was made for it, even where an older kernel is as fast or faster.
+    rate, share = row.rate(steps) if steps else row.rates.get(0), row.share(steps)
+    if rate is None:
         return "none"
     text = si(rate, row.unit)
     return text if steps == 0 or share is None else f"{text} ({percent(share)})"

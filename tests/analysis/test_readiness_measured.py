@@ -121,6 +121,17 @@ def test_software_that_is_behind_uses_the_newest_kernel_of_its_age():
     assert row.share(4) is None
 
 
+def test_an_older_kernel_that_is_faster_does_not_stand_as_the_chips_own():
+    results = [copied("sm90", 500e-6), copied("sm75", 498e-6)]
+    told = Readiness(
+        H200["name"], H200["key"], HOPPER, (), measured=m.measured(results, H200["key"], "", HOPPER)
+    )
+    out = io.StringIO()
+    show(told, Terminal(out, width=160))
+    (row,) = (line for line in out.getvalue().splitlines() if "copy fp32  " in line)
+    assert row.split()[2:7] == ["4.295", "TB/s", "4.312", "TB/s", "(100.4"]
+
+
 def test_another_chip_shifts_the_same_results():
     """What is one generation behind on Hopper is none on Ampere."""
     (row,) = m.generations([by_path(1e-3, "sm80"), by_path(3e-3, "sm75")], (8, 0))
@@ -269,7 +280,8 @@ def test_copies_of_an_earlier_run_stay_where_the_last_one_ended_before_them():
 
 def test_compiling():
     def block(variant, seconds, count):
-        details = {"study": "compile", "kernels": ["k"] * count, "compile_s": 12.0}
+        kernels = [*["k"] * count, "Memset (Device)"]  # A fill is no kernel.
+        details = {"study": "compile", "kernels": kernels, "compile_s": 12.0, "host_s": seconds / 2}
         return Result("compile", "torch", variant, "fp16", params={"rows": 1}, device=H200,
                       times_s=(seconds,), details=details, run_id="r")  # fmt: skip
 
@@ -277,7 +289,10 @@ def test_compiling():
         [block("eager", 2e-4, 5), block("compiled", 1e-4, 3)], H200["key"], "", HOPPER
     )
     (row,) = from_measured.rows(found, HOPPER)
-    assert "5 kernels a block become 3, 2.00 times as fast" in row.seen
+    assert row.seen == (
+        "5 kernels a block become 3, 2.00 times as fast on the device, the host needs 50.0 µs a "
+        "call instead of 100 µs; 12 s to compile"
+    )
     unseen = m.measured(
         [block("eager", 2e-4, 0), block("compiled", 1e-4, 0)], H200["key"], "", HOPPER
     )

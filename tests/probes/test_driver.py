@@ -201,7 +201,10 @@ def test_libraries_newer_than_the_driver_are_named_with_the_branch(scripted):
 
 def test_libraries_within_the_drivers_major_version_pass(scripted):
     e = scripted.evidence(torch=built("13.2"), cupy=built(12090))
-    assert list(driver.libraries_against_driver(e)) == []
+    (found,) = driver.libraries_against_driver(e)
+    assert (found.code, found.severity) == ("driver-new-enough", "info")
+    assert found.seen.endswith("new enough for cupy (12.9), torch (13.2)")
+    assert list(driver.libraries_against_driver(scripted.evidence())) == []
 
 
 def test_ptx_newer_than_the_driver(scripted):
@@ -217,7 +220,7 @@ def test_ptx_newer_than_the_driver(scripted):
     assert "error 222" in found["numba-ptx-too-new"].why
     assert found["cupy-ptx-too-new"].severity == "info"
     assert "machine code" in found["cupy-ptx-too-new"].seen
-    assert list(driver.libraries_against_driver(e)) == []
+    assert [f.severity for f in driver.libraries_against_driver(e)] == ["info"]
 
 
 def test_ptx_that_the_driver_reads(scripted, codes):

@@ -9,12 +9,18 @@ from dataclasses import replace
 from pymicro import stats
 from pymicro.analysis.readiness.measured import measured
 from pymicro.analysis.readiness.rows import Readiness, Row, RowKind
-from pymicro.analysis.readiness.values import GenerationRow, Measured, ProductRow, Switch
+from pymicro.analysis.readiness.values import (
+    Compiled,
+    GenerationRow,
+    Measured,
+    ProductRow,
+    Switch,
+)
 from pymicro.results import Result
 from pymicro.software.codes import Capability
 from pymicro.software.kernel_names import generation
 from pymicro.software.versions import dotted
-from pymicro.units import percent
+from pymicro.units import percent, si
 
 # A library this far behind the best of the others is worth a word; less is noise of one shape.
 _WORTH = 1.15
@@ -80,14 +86,21 @@ def _rows(m: Measured, capability: Capability) -> Iterator[Row]:
         yield _format_row(dtype, [p for p in m.products if p.dtype == dtype], capability)
     yield from _attention_rows(m, capability)
     if m.compiled is not None:
-        c = m.compiled
-        fewer = f"{c.eager_kernels} kernels a block become {c.compiled_kernels}, "
-        seen = fewer if c.eager_kernels and c.compiled_kernels else ""  # No profiler, no count.
-        seen += f"{c.eager_s / c.compiled_s:.2f} times as fast on the device"
-        seen += f"; {c.compile_s:.0f} s to compile"
+        seen = _compiled(m.compiled)
         yield Row("torch.compile", "", "native", "profiler", seen)
     elif m.why_not_compiled:
         yield Row("torch.compile", "", "broken", "probe", m.why_not_compiled)
+
+
+def _compiled(c: Compiled) -> str:
+    """What compiling saves on the device and on the host, or costs, in a sentence."""
+    parts = [f"{c.eager_s / c.compiled_s:.2f} times as fast on the device"]
+    if c.eager_kernels and c.compiled_kernels:
+        parts.insert(0, f"{c.eager_kernels} kernels a block become {c.compiled_kernels}")
+    if c.eager_host_s and c.compiled_host_s:
+        host = (si(c.eager_host_s, "s", 3), si(c.compiled_host_s, "s", 3))
+        parts.append(f"the host needs {host[1]} a call instead of {host[0]}")
+    return f"{', '.join(parts)}; {c.compile_s:.0f} s to compile"
 
 
 def _format_row(dtype: str, products: Sequence[ProductRow], capability: Capability) -> Row:

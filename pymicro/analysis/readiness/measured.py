@@ -209,7 +209,15 @@ def _compiled(results: Sequence[Result]) -> Compiled | None:
     return Compiled(
         stats.median(eager.samples_s),
         stats.median(compiled.samples_s),
-        len(eager.details["kernels"]),
-        len(compiled.details["kernels"]),
+        _kernels(eager),
+        _kernels(compiled),
         compiled.details["compile_s"],
+        eager.details.get("host_s"),
+        compiled.details.get("host_s"),
     )
+
+
+def _kernels(result: Result) -> int:
+    """Kernels of a call; what the driver fills and copies stands in the same records."""
+    names = result.details["kernels"]
+    return sum(not name.startswith(("Memset", "Memcpy")) for name in names)

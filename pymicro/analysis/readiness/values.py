@@ -128,13 +128,21 @@ class AttentionRow:
 
 @dataclass(frozen=True)
 class Compiled:
-    """The compiler of the framework on one block: both times, kernels a call, seconds it took."""
+    """The compiler of the framework on one block: both times, kernels a call, seconds it took.
+
+    Attributes:
+        eager_s, compiled_s: of the device; the host's own follow, None where they were not taken.
+        eager_kernels, compiled_kernels: 0 where no profiler counted them; fills and copies by the
+            driver are none.
+    """
 
     eager_s: float
     compiled_s: float
     eager_kernels: int
     compiled_kernels: int
     compile_s: float
+    eager_host_s: float | None = None
+    compiled_host_s: float | None = None
 
 
 @dataclass(frozen=True)
