@@ -31,7 +31,6 @@ Examples:
 @click.command(
     "readiness",
     cls=Command,
-    needs={n: ("measure",) for n in ("dtype", "products", "backend", "budget")},
     short_help="How far the software serves this chip, or another.",
     epilog=_EXAMPLES,
 )
