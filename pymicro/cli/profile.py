@@ -16,7 +16,7 @@ from pymicro.cli.checked import Command
 _EXAMPLES = """\b
 Examples:
   pymicro profile -- python train.py --epochs 1
-  pymicro profile --out run.json.gz --skip 50 --end -- torchrun --nproc-per-node 4 train.py
+  pymicro profile --out run.json.gz --skip 50 -- torchrun --nproc-per-node 4 t.py
   pymicro explain --trace run.json.gz
 """
 
