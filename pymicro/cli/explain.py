@@ -14,7 +14,7 @@ from pymicro.report import FORMATS
 _EXAMPLES = """\b
 Examples:
   pymicro explain t5 --device "RTX 5090" --against "RTX 4090"
-  pymicro explain distilbert --device H100-PCIe --what-if tf32,batch=64,host=2x
+  pymicro explain distilbert --device H100-PCIe --what-if tf32,amp,host=2x
   pymicro explain t5 --device 4090 --measured 38.2s --plot t5.html
   pymicro explain --case 5090             a published anomaly, cause by cause
   pymicro explain --trace trace.json.gz   any job, by PyTorch's profiler

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   pymicro readiness                                    this machine
-  pymicro readiness --device "RTX 5090"                its software, another card
+  pymicro readiness --device "RTX 5090"                software for another
   pymicro readiness --device 5090 --stack torch=2.7,cuda=12.8
   pymicro readiness --require "native,link>=gen4x16"   a cluster's node check
 """
