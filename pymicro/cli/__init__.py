@@ -30,7 +30,7 @@ from pymicro.suite import benchmarks
 
 _EPILOG = """\b
 Examples:
-  pymicro gemm --dtype fp16                  every backend here, checked, timed
+  pymicro gemm --dtype fp16                  all backends, checked and timed
   pymicro doctor                             what is broken, and what to do
   pymicro e2e distilbert --quick             a whole job, phase by phase
   pymicro predict t5 --device 4090           its time on a card not at hand
@@ -39,7 +39,7 @@ Examples:
 
 \b
 Exit codes: 0 done, 1 a case failed, 2 a wrong option, 3 nothing to measure.
-Completion: eval "$(_PYMICRO_COMPLETE=bash_source pymicro)"  (or zsh_, fish_)
+Completion: eval "$(_PYMICRO_COMPLETE=bash_source pymicro)" (or zsh_, fish_)
 """
 
 

@@ -23,7 +23,7 @@ _LONG_S = 120.0
 _EXAMPLES = """\b
 Examples:
   pymicro e2e distilbert                        fine-tune as published, here
-  pymicro e2e t5 --batch 1 --beams 1 --quick    a minute's answer, extrapolated
+  pymicro e2e t5 --batch 1 --beams 1 --quick    a minute's answer
   pymicro e2e distilbert --precision amp_fp16   a remedy; or tf32, --compile
   pymicro e2e t5 --trace-only --to traces       which operators it dispatches
   pymicro e2e ./config.json --trace-only        of any model of transformers
