@@ -243,6 +243,14 @@ def test_a_format_that_a_card_lacks_is_said_to_run_as_another():
         assert "fast path" not in text
 
 
+def test_a_batch_of_more_than_all_records_is_said_to_be_a_full_one():
+    words = ["predict", "t5", "--device", "4090", *EMPTY]
+    assert "holds all records" in run(*words, "--records", "1")
+    assert "holds all records" in run(*words, "--batch", "128")
+    assert "holds all records" not in run(*words, "--records", "64")
+    assert "holds all records" not in run(*words)
+
+
 def test_parts_say_what_they_are_and_where_their_figures_are_from():
     text = run("explain", "t5", "--device", "4090", *EMPTY)
     table, sources = text.split("Where the figures are from:")
