@@ -64,7 +64,7 @@ class Case:
         words = [f"{self.model.title}, {j.precision}", f"batch {j.batch}", f"length {j.length}"]
         words += [f"{j.output} tokens"] if j.output else []
         words += [f"{j.beams} beams"] if j.beams > 1 else []
-        words += [f"{j.records} records"] if j.records else []
+        words += [f"{j.records} record{'s' * (j.records > 1)}"] if j.records else []
         words += [f"{j.epochs} epochs"] if j.epochs > 1 else []
         return ", ".join([*words, f"{self.trace.attention} attention"])
 

@@ -24,27 +24,26 @@ from pymicro.cli import (
     roofline,
     suite,
 )
+from pymicro.cli.sections import Sections
 from pymicro.errors import PymicroError
 from pymicro.suite import benchmarks
 
 _EPILOG = """\b
 Examples:
-  pymicro gemm --dtype fp16                 every backend that runs here, checked and timed
-  pymicro gemm --dtype fp32,tf32 --size 4k  two formats at 4096 x 4096 x 4096
-  pymicro devices --all                     the catalogue of cards
-  pymicro doctor                            what is broken here, and what to do
-  pymicro show                              what was measured so far
-  pymicro compare H100 4090                 two cards: data sheets, published, measured
-  pymicro e2e distilbert --quick            a whole job, timed phase by phase
-  pymicro roofline 4090                     what bounds work of which intensity
+  pymicro gemm --dtype fp16                  all backends, checked and timed
+  pymicro doctor                             what is broken, and what to do
+  pymicro e2e distilbert --quick             a whole job, phase by phase
+  pymicro predict t5 --device 4090           its time on a card not at hand
+  pymicro explain --trace trace.json.gz      where any PyTorch job's time goes
+  pymicro compare H100 4090                  data sheets, published, measured
 
 \b
-Shell completion:  eval "$(_PYMICRO_COMPLETE=bash_source pymicro)"   (or zsh_source, fish_source)
-Exit codes: 0 measured, 1 a case failed, 2 a wrong word, 3 nothing could be measured.
+Exit codes: 0 done, 1 a case failed, 2 a wrong option, 3 nothing to measure.
+Completion: eval "$(_PYMICRO_COMPLETE=bash_source pymicro)" (or zsh_, fish_)
 """
 
 
-@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Sections, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(pymicro.__version__, prog_name="pymicro")
 def cli() -> None:
     """GPU kernel micro-benchmarks: how close this machine comes to what its silicon can do."""

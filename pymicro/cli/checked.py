@@ -28,12 +28,15 @@ class Command(click.Command):
         """As click's, then the checks.
 
         Raises:
-            UsageError: a value is empty or not a number, or an option would change nothing.
+            UsageError: a value is empty or not a number, two options contradict each other, or
+                one would change nothing.
         """
         rest = super().parse_args(context, words)
         if not context.resilient_parsing:  # While a shell completes, half a line is no mistake.
             for param in self.params:
                 _refuse_nothing(param, context.params.get(param.name or ""))
+            if _is_given(context, "store") and _is_given(context, "no_store"):
+                raise UsageError("--store and --no-store contradict each other.")
             for name, others in self._needs.items():
                 self._refuse_idle(context, name, others)
         return rest

@@ -23,10 +23,10 @@ _SECONDS_A_POINT = 0.4
 _MOST_PROCESSES = 4
 _EPILOG = """\b
 Examples:
-  pymicro collective                                   all GPUs of this host, by NCCL
+  pymicro collective                          all GPUs of this host, by NCCL
   pymicro collective --op all-reduce --size 1MiB:8GiB:x2 --dtype bf16
-  pymicro collective --device cpu --ranks 2            processes, by gloo
-  torchrun --nnodes 2 --nproc-per-node 8 … -m pymicro collective     several machines
+  pymicro collective --device cpu --ranks 2   processes, by gloo
+  torchrun --nnodes 2 --nproc-per-node 8 … -m pymicro collective
 """
 
 

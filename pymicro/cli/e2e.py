@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _LONG_S = 120.0
 _EXAMPLES = """\b
 Examples:
-  pymicro e2e distilbert                          fine-tune as published, on this machine
-  pymicro e2e t5 --batch 1 --beams 1 --quick      a minute's answer, extrapolated
-  pymicro e2e distilbert --precision amp_fp16     the usual remedies: amp_…, tf32, --compile
-  pymicro e2e t5 --trace-only --to traces         which operators it dispatches here
-  pymicro e2e ./config.json --trace-only          of any configuration of transformers
+  pymicro e2e distilbert                        fine-tune as published, here
+  pymicro e2e t5 --batch 1 --beams 1 --quick    a minute's answer
+  pymicro e2e distilbert --precision amp_fp16   a remedy; or tf32, --compile
+  pymicro e2e t5 --trace-only --to traces       which operators it dispatches
+  pymicro e2e ./config.json --trace-only        of any model of transformers
 """
 
 
@@ -113,7 +113,7 @@ def _run(row: Model, wanted: Job, device: Device, given: dict[str, Any], began_s
     from pymicro import environment, results
     from pymicro.e2e import runner
 
-    _refuse_early(given, device)
+    _refuse_early(wanted, given, device)
     store = None if given["no_store"] else results.Store(given["store"])
     if store is not None:
         store.check_writable()
@@ -144,18 +144,23 @@ def _run(row: Model, wanted: Job, device: Device, given: dict[str, Any], began_s
     return 0
 
 
-def _refuse_early(given: dict[str, Any], device: Device) -> None:
+def _refuse_early(wanted: Job, given: dict[str, Any], device: Device) -> None:
     """What would otherwise fail only when the model is built, or when all is measured.
 
     Raises:
-        UsageError: no such text, or no such label. Unavailable: this asks for a GPU.
+        UsageError: no such text, label, weights or format. Unavailable: this asks for a GPU.
     """
     from pymicro.e2e import loader
     from pymicro.environment.node import node_name
-    from pymicro.errors import Unavailable
+    from pymicro.errors import Unavailable, UsageError
 
     loader.texts(given["text"], 1)
     node_name(given["label"])
+    weights = given["weights"]
+    if weights not in (None, "hub") and not Path(weights).exists():
+        raise UsageError(f"--weights {weights}: there is no such folder; `hub` downloads.")
+    if wanted.precision == "tf32" and device.kind == "cpu":
+        raise UsageError("tf32 is a format of GPUs' matrix units; a CPU has fp32.")
     if given["graphs"] and device.kind == "cpu":
         raise Unavailable("--graphs replays CUDA graphs, and this run is on the CPU.")
 

@@ -14,11 +14,11 @@ from pymicro.report import FORMATS
 _EXAMPLES = """\b
 Examples:
   pymicro explain t5 --device "RTX 5090" --against "RTX 4090"
-  pymicro explain distilbert --device H100-PCIe --what-if tf32,amp,batch=64,host=2x
+  pymicro explain distilbert --device H100-PCIe --what-if tf32,amp,host=2x
   pymicro explain t5 --device 4090 --measured 38.2s --plot t5.html
-  pymicro explain --case 5090                        a published anomaly, cause by cause
-  pymicro explain --trace trace.json.gz              a trace of PyTorch's profiler, of any job
-  pymicro explain --trace traces/ --format markdown  a folder with one of each rank
+  pymicro explain --case 5090             a published anomaly, cause by cause
+  pymicro explain --trace trace.json.gz   any job, by PyTorch's profiler
+  pymicro explain --trace traces/         a folder with a trace of each rank
 """
 
 

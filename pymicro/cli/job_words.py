@@ -82,7 +82,12 @@ def case(model: str, values: dict[str, Any], kind: str = "cuda") -> Any:
     """The job of a model with the flags given; `kind` says whose operators."""
     from pymicro.analysis import cases
 
-    return cases.case(model, kind, **fields(values))
+    made = cases.case(model, kind, **fields(values))
+    records, batch = made.job.records, made.job.batch
+    if batch <= (records or batch):
+        return made
+    said = f"a batch of {batch} holds all records; the time is that of a full one."
+    return replace(made, notes=(*made.notes, said))
 
 
 def device(word: str | None, values: dict[str, Any]) -> Known:

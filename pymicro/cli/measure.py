@@ -34,7 +34,7 @@ def command(benchmark: Benchmark) -> click.Command:
             *_listing(benchmark),
         ],
         help=benchmark.summary,
-        short_help=benchmark.summary,
+        short_help=f"{benchmark.summary.split(':')[0].rstrip('.')}.",
         epilog=examples,
     )
 

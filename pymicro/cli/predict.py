@@ -14,7 +14,7 @@ Examples:
   pymicro predict t5 --device "RTX 4090" --batch 1 --output 60
   pymicro predict distilbert --device H100-PCIe --precision amp_fp16
   pymicro predict bert-large --device A100 --gpus 4 --link pcie
-  pymicro predict t5 --device H200 --timeline t5.json     (open it at ui.perfetto.dev)
+  pymicro predict t5 --device H200 --timeline t5.json   (for ui.perfetto.dev)
 """
 
 

@@ -16,8 +16,8 @@ from pymicro.cli.checked import Command
 _EXAMPLES = """\b
 Examples:
   pymicro profile -- python train.py --epochs 1
-  pymicro profile --out run.json.gz --skip 50 --end -- torchrun --nproc-per-node 4 train.py
-  pymicro explain --trace run.json.gz
+  pymicro profile --skip 50 -- torchrun --nproc-per-node 4 train.py
+  pymicro explain --trace trace.json.gz
 """
 
 

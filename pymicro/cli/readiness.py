@@ -21,17 +21,16 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  pymicro readiness                                          this machine
-  pymicro readiness --device "RTX 5090"                      its software on another card
+  pymicro readiness                                    this machine
+  pymicro readiness --device "RTX 5090"                software for another
   pymicro readiness --device 5090 --stack torch=2.7,cuda=12.8
-  pymicro readiness --require "native,link>=gen4x16"         a cluster's node check
+  pymicro readiness --require "native,link>=gen4x16"   a cluster's node check
 """
 
 
 @click.command(
     "readiness",
     cls=Command,
-    needs={n: ("measure",) for n in ("dtype", "products", "backend", "budget")},
     short_help="How far the software serves this chip, or another.",
     epilog=_EXAMPLES,
 )

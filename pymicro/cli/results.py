@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def show(file: str | None, benchmark: str | None, last: bool, format_: str) -> int:
     """Show results of the store, or of FILE (JSON lines, as `--store` writes them)."""
     from pymicro import report, results
+    from pymicro.cli.subjects import tell
 
     reading = results.Store(file).read()
     found = results.latest(reading.results)
@@ -28,18 +29,19 @@ def show(file: str | None, benchmark: str | None, last: bool, format_: str) -> i
         found = _of(found, benchmark)
     if last:
         found = _last_run(found)
-    if not found and not reading.findings:
+    code = tell(reading.findings)
+    if not found and not code:
         click.echo("pymicro: no results there yet; `pymicro gemm` makes some.", err=True)
-        return 3
-    for finding in reading.findings:
-        click.echo(f"pymicro: {finding.seen} {finding.why} {finding.do}".rstrip(), err=True)
+        code = 3
+    if not found and format_ == "table":
+        return code
     if format_ == "table":
         from pymicro.report import table
 
         table.show(found, heading=_heading(found))
     else:
         click.echo(report.render(found, reading.findings, format_), nl=False)
-    return 1 if reading.findings else 0
+    return code
 
 
 def _of(found: list[Result], benchmark: str) -> list[Result]:

@@ -59,9 +59,11 @@ def stored(path: str | None) -> Reading:
 
 def tell(findings: Iterable[Finding]) -> int:
     """Say on stderr what is wrong with result files; the exit code: 1 if records were damaged."""
+    from pymicro.report.findings import line
+
     told = [f for f in findings if f.code != "store-empty"]
     for finding in told:
-        click.echo(f"{finding.severity}: {finding.seen} {finding.why}".rstrip(), err=True)
+        click.echo(line(finding), err=True)
     return 1 if any(f.severity == "error" for f in told) else 0
 
 

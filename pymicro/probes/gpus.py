@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pymicro import nvml
-from pymicro.devices.here import join
+from pymicro.devices.cuda_gpus import join
 from pymicro.devices.identify import identify
 from pymicro.devices.nvml import LocalGpu, bus_id
 from pymicro.devices.spec import DeviceSpec

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pymicro.analysis.against import Against
-from pymicro.analysis.explain import Explanation
+from pymicro.analysis.explain import Explanation, Part
 from pymicro.analysis.memory_need import need
-from pymicro.analysis.recommend import missing_bytes
+from pymicro.analysis.recommend import choice, missing_bytes
 from pymicro.analysis.what_if import Outcome
-from pymicro.report.jobs import _time, seconds
+from pymicro.report.jobs import _time, format_notes, seconds
 from pymicro.report.terminal import Terminal
 from pymicro.results import SCHEMA
 from pymicro.units import binary_bytes, percent
@@ -22,34 +23,70 @@ def show(
     """Everything about one job on one device, and against another."""
     out = Terminal()
     made = told.prediction
+    if said := does_not_fit(told):
+        out.say(said)
     out.say(f"{made.case.label}\non {made.primitives.name}{f' ({note})' if note else ''}")
-    for said in made.case.notes:
+    for said in (*made.case.notes, *format_notes(made)):
         out.say(f"note: {said}")
-    if missing := missing_bytes(need(made.case), made.primitives):
-        out.say(
-            f"note: {binary_bytes(round(missing))} of the job do not fit the card; the parts below "
-            "are of a card that held them, and `pymicro predict` says what spilling them costs."
-        )
     if told.measured_s is not None:
         word = "inside" if told.agrees else "outside"
         out.say(f"measured {_time(told.measured_s)}, {word} the prediction {seconds(made.seconds)}")
     else:
         out.say(f"predicted {seconds(made.seconds)}; one {made.unit}: {seconds(made.unit_s)}")
     out.say(f"bound by {made.bound}")
-    out.table(("part", "time", "share", "rests on"), rows(told), numbers=(2,))
+    out.table(("part", "time", "share", "what it is"), rows(told), numbers=(1, 2))
+    for said in sources(told):
+        out.say(said)
     if outcomes:
-        out.table(("what if", "time", "speed-up", "bound by"), what_if_rows(told, outcomes), (2,))
+        out.table(("what if", "time", "speed-up", "bound by"), what_if_rows(told, outcomes), (1, 2))
     if versus is not None:
         _show_against(out, versus)
+
+
+def does_not_fit(told: Explanation) -> str:
+    """That the job needs more memory than the card has, and what it then takes; else nothing."""
+    made = told.prediction
+    held, wanted = made.primitives.memory_bytes, need(made.case)
+    if held is None or not missing_bytes(wanted, made.primitives):
+        return ""
+    spilt = choice(made.case, made.primitives)
+    return (
+        f"DOES NOT FIT: the job needs {binary_bytes(round(wanted.total))}, the card has "
+        f"{binary_bytes(held)}. The rest would lie in the host's memory and the job would take "
+        f"{seconds(spilt.seconds)}. The parts below are of a card of this kind with memory enough."
+    )
+
+
+def _shown(told: Explanation) -> list[Part]:
+    """The parts, the longest first, without those that are nothing even at their far end."""
+    total = told.total_s
+    return [
+        part
+        for part in told.ranked()
+        if abs(part.seconds.value) > 1e-4 * total or part.seconds.high > 1e-3 * total
+    ]
+
+
+def _what(part: Part) -> tuple[str, str]:
+    """What a part is, and where its figures are from."""
+    what, _, sources = part.why.partition(" [")
+    return what, sources.removesuffix("]")
+
+
+def sources(told: Explanation) -> Iterator[str]:
+    """A line a part: where its figures are from."""
+    named = [(part.title, _what(part)[1]) for part in _shown(told)]
+    if any(found for _, found in named):
+        yield "Where the figures are from:"
+    yield from (f"- {title}: {found}" for title, found in named if found)
 
 
 def rows(told: Explanation) -> list[tuple[str, str, str, str]]:
     """Parts, the longest first, then what is not explained and the sum."""
     total = told.total_s
     found = [
-        (part.title, seconds(part.seconds), percent(part.seconds.value / total), part.why)
-        for part in told.ranked()
-        if abs(part.seconds.value) > 1e-4 * total or part.seconds.high > 1e-3 * total
+        (part.title, seconds(part.seconds), percent(part.seconds.value / total), _what(part)[0])
+        for part in _shown(told)
     ]
     if told.unexplained_s is not None:
         why = "measured less predicted" + (
@@ -94,8 +131,12 @@ def _show_against(out: Terminal, versus: Against) -> None:
     ]
     names = (first.primitives.name, second.primitives.name)
     out.table(("part", *names, "difference"), table, numbers=(1, 2, 3))
-    for said in versus.flips or ("none of the remedies tried turns the order round.",):
-        out.say(said if said.endswith(".") else f"would turn the order round: {said}")
+    if not versus.flips:
+        out.say("None of the remedies tried would turn the order round.")
+        return
+    out.say("What would turn the order round:")
+    for said in versus.flips:
+        out.say(f"- {said}")
 
 
 def _part(told: Explanation, name: str) -> float:
@@ -114,6 +155,7 @@ def document(
         "measured_s": told.measured_s,
         "unexplained_s": told.unexplained_s,
         "bound": made.bound,
+        "fits": not missing_bytes(need(made.case), made.primitives),
         "parts": {p.name: dict(vars(p.seconds)) | {"why": p.why} for p in told.parts},
         "what_if": {o.word: o.prediction and o.prediction.seconds.value for o in outcomes},
     }

@@ -32,3 +32,12 @@ def _text(finding: Finding) -> str:
     if finding.do:
         lines.append(f"  -> {finding.do}")
     return "\n".join(lines)
+
+
+def line(finding: Finding) -> str:
+    """A finding as sentences in a line: what was seen, why it matters, what to do."""
+    told = f"{finding.severity}: {finding.seen.strip()}"
+    for part in filter(None, (finding.why.strip(), finding.do.strip())):
+        ends = told.endswith((".", "!", "?"))
+        told += f" {part[0].upper()}{part[1:]}" if ends else f"; {part}"
+    return told

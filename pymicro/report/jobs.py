@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pymicro.analysis.memory_need import Need
@@ -21,10 +22,14 @@ def seconds(value: Value | float) -> str:
     """A time with its interval: `25.4 s (16.9 to 46.0)`; small ones with a prefix."""
     if not isinstance(value, Value):
         return _time(value)
-    texts = [_time(x) for x in (value.value, value.low, value.high)]
-    units = {text.rsplit(" ", 1)[1] for text in texts if text != _time(0.0)}
+    return _interval([_time(x) for x in (value.value, value.low, value.high)])
+
+
+def _interval(texts: list[str]) -> str:
+    """A value with its ends, the unit once where it is that of all three."""
+    units = {text.rsplit(" ", 1)[1] for text in texts if not text.startswith("0 ")}
     middle, low, high = texts
-    if len(units) == 1:  # The unit of the first is that of all.
+    if len(units) == 1:
         low, high = low.rsplit(" ", 1)[0], high.rsplit(" ", 1)[0]
     return f"{middle} ({low} to {high})"
 
@@ -42,7 +47,7 @@ def show_prediction(made: Prediction, chosen: Choice, note: str = "") -> None:
     """A prediction as text."""
     out = Terminal()
     out.say(f"{made.case.label}\non {made.primitives.name}{f' ({note})' if note else ''}")
-    for said in made.case.notes:
+    for said in (*made.case.notes, *format_notes(made)):
         out.say(f"note: {said}")
     rows = [
         ("time" if chosen.fits else "time if it fitted", seconds(made.seconds)),
@@ -66,15 +71,46 @@ def show_prediction(made: Prediction, chosen: Choice, note: str = "") -> None:
     show_sources(made)
 
 
+def format_notes(made: Prediction) -> Iterator[str]:
+    """That a format has no path of its own on this card, so that FP32 stands in for it."""
+    short = made.case.job.precision.removeprefix("amp_")
+    peaks = made.primitives.peaks
+    if short != "fp32" and peaks.get(short, 0.0) < peaks.get("fp32", 0.0):
+        yield f"{short} has no fast path here; its products run at the rate of fp32."
+
+
 def show_sources(made: Prediction) -> None:
     """Where the primitives are from."""
     rows = []
     for name, value in made.primitives.values().items():
-        rows.append((name, _quantity(name, value), value.kind, value.source))
+        rows.append((_title(name), _quantity(name, value), value.kind, value.source))
     count = len(made.primitives.products)
     if count:
         rows.append(("products", f"{count} shapes", "measured", "at exactly these shapes"))
-    Terminal().table(("primitive", "value", "evidence", "source"), rows, numbers=())
+    Terminal().table(("primitive", "value", "evidence", "source"), rows, numbers=(1,))
+
+
+# What the groups of primitives are called where they are shown.
+_TITLES = {
+    "rates": "products,",
+    "clock": "share of the clock,",
+    "batched_share": "share in batches,",
+    "allreduce": "all-reduce,",
+    "dram": "memory",
+    "l2": "L2 cache",
+    "floor": "shortest kernel",
+    "gap": "gap between kernels",
+    "graph_gap": "gap inside a graph",
+    "reach_s": "call to start of kernel",
+    "link": "link to the host",
+    "link_s": "start of a copy",
+    "host": "host, an",
+}
+
+
+def _title(name: str) -> str:
+    group, *rest = name.split()
+    return " ".join([_TITLES.get(group, group), *rest])
 
 
 _UNITS = {"rates": "FLOP/s", "dram": "B/s", "l2": "B/s", "link": "B/s", "allreduce": "B/s"}
@@ -84,7 +120,7 @@ def _quantity(name: str, value: Value) -> str:
     unit = _UNITS.get(name.split()[0], "s")
     if name.startswith(("clock", "batched_share")):
         return f"{value.value:.3g} ({value.low:.3g} to {value.high:.3g})"
-    return f"{si(value.value, unit, 3)} ({si(value.low, unit, 3)} to {si(value.high, unit, 3)})"
+    return _interval([si(x, unit, 3) for x in (value.value, value.low, value.high)])
 
 
 def _memory(chosen: Choice) -> str:

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 
 from pymicro.report.columns import BURST_MARK, Row, bursts, rows, used, yielding
+from pymicro.report.findings import line
 from pymicro.report.terminal import Terminal
 from pymicro.results import Finding, Result
 
@@ -34,11 +35,10 @@ def show(
             terminal.say(f"doubt: {row.result.backend} {row.result.dtype}: {row.verdict.doubt}")
     for note in dict.fromkeys(note for r in results for note in r.notes):
         terminal.say(f"note: {note}")
-    for line in not_run(results):
-        terminal.say(line)
+    for said in not_run(results):
+        terminal.say(said)
     for finding in findings:
-        parts = (f"{finding.severity}: {finding.seen}", finding.why, finding.do)
-        terminal.say(" ".join(filter(None, parts)))
+        terminal.say(line(finding))
 
 
 def _draw(table: Sequence[Row], terminal: Terminal) -> None:

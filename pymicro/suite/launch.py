@@ -71,7 +71,7 @@ def _kernels() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 BENCHMARK = Benchmark(
     name="launch",
-    summary="What asking costs: seconds a call through each software layer, with nothing to do.",
+    summary="What a call costs the host: seconds through each software layer, with nothing to do.",
     axes=(
         Axis(
             "call",

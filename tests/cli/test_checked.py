@@ -4,6 +4,7 @@ import click
 import pytest
 
 from pymicro.cli import cli
+from pymicro.cli.checked import Command
 from pymicro.errors import UsageError
 
 # What each command must be given before its options are looked at.
@@ -14,6 +15,19 @@ NEEDED = {
     "suite": ["--for", "t5"],
     "profile": ["--", "true"],
 }
+
+
+@pytest.fixture
+def nothing_runs(monkeypatch):
+    """A command that fails to refuse would measure, or wait for other processes."""
+    for name, command in cli.commands.items():
+        monkeypatch.setattr(command, "callback", lambda name=name, **given: pytest.fail(name))
+
+
+def test_every_command_checks():
+    assert [
+        name for name, command in cli.commands.items() if not isinstance(command, Command)
+    ] == []
 
 
 def options(kinds):
@@ -35,6 +49,7 @@ def words(command, *given):
     return (command, *given, *needed) if "--" in needed else (command, *needed, *given)
 
 
+@pytest.mark.usefixtures("nothing_runs")
 @pytest.mark.parametrize("value", ["", "  "])
 @pytest.mark.parametrize(("command", "option"), list(options(click.types.StringParamType)))
 def test_an_empty_value_is_refused_by_every_option(command, option, value):
@@ -43,20 +58,20 @@ def test_an_empty_value_is_refused_by_every_option(command, option, value):
     assert "empty" in said
 
 
+@pytest.mark.usefixtures("nothing_runs")
 @pytest.mark.parametrize(("command", "option"), list(options(click.types.FloatParamType)))
 def test_not_a_number_is_no_number(command, option):
     assert option in refusal(*words(command, option, "nan"))
     assert option in refusal(*words(command, option, "inf"))
 
 
+@pytest.mark.usefixtures("nothing_runs")
 @pytest.mark.parametrize(
     ("line", "missing"),
     [
         ("devices --dtype fp32", "--for"),
         ("predict t5 --link pcie", "--gpus"),
         ("recommend distilbert --link pcie", "--gpus"),
-        ("readiness --dtype fp32", "--measure"),
-        ("readiness --budget 5", "--measure"),
         ("e2e t5 --to /tmp", "--trace-only"),
     ],
 )

@@ -30,7 +30,7 @@ EMPTY = ("--published",)
 
 def test_predict_tells_time_bound_memory_and_sources():
     text = run("predict", "distilbert", "--device", "RTX 4090", *EMPTY)
-    for word in ("one step", "bound by", "fits", "rates fp32", "published", "energy"):
+    for word in ("one step", "bound by", "fits", "products, fp32", "published", "energy"):
         assert word in text
 
 
@@ -228,6 +228,31 @@ def test_a_run_of_another_job_is_refused(tmp_path, words, said):
 def test_a_job_that_does_not_fit_is_said_not_to(batch, fits):
     words = ["llama-1b", "--device", "P6000", "--batch", batch, "--length", "2048", "--output", "8"]
     told = CliRunner().invoke(cli, ["explain", *words])
-    assert ("do not fit the card" not in told.output) == fits
+    assert ("DOES NOT FIT" not in told.output) == fits
+    if not fits:
+        assert told.output.startswith("DOES NOT FIT")
     told = CliRunner().invoke(cli, ["predict", *words])
     assert ("time if it fitted" not in told.output) == fits
+
+
+def test_a_format_that_a_card_lacks_is_said_to_run_as_another():
+    for words in (["predict", "t5"], ["explain", "t5"]):
+        text = run(*words, "--device", "P6000", "--precision", "tf32", *EMPTY)
+        assert "tf32 has no fast path here" in text
+        text = run(*words, "--device", "4090", "--precision", "tf32", *EMPTY)
+        assert "fast path" not in text
+
+
+def test_a_batch_of_more_than_all_records_is_said_to_be_a_full_one():
+    words = ["predict", "t5", "--device", "4090", *EMPTY]
+    assert "holds all records" in run(*words, "--records", "1")
+    assert "holds all records" in run(*words, "--batch", "128")
+    assert "holds all records" not in run(*words, "--records", "64")
+    assert "holds all records" not in run(*words)
+
+
+def test_parts_say_what_they_are_and_where_their_figures_are_from():
+    text = run("explain", "t5", "--device", "4090", *EMPTY)
+    table, sources = text.split("Where the figures are from:")
+    assert "published" not in table
+    assert "published" in sources

@@ -153,7 +153,7 @@ def test_words():
         (["--measure", "generations", "--backend", "cuda"], "library, not generations"),
         (["--measure", "library", "--backend", "numba"], "cuda, triton, cupy"),
         (["--measure", "generations", "--dtype", "fp8"], "fp16, bf16, tf32, int8, fp32, fp64"),
-        (["--store", "x.jsonl", "--no-store"], "would not be read: --no-store forbids it"),
+        (["--store", "x.jsonl", "--no-store"], "--no-store contradict"),
         (
             ["--device", "5090", "--stack", "torch=2.7", "--store", "x.jsonl"],
             "would not be read: --stack is judged by tables alone",

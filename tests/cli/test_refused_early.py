@@ -94,3 +94,31 @@ def test_the_document_of_a_prediction_is_versioned():
 def test_words_of_a_wrong_store_name_the_file(tmp_path):
     with pytest.raises(UsageError, match=r"nowhere\.jsonl"):
         cli.main(["show", str(tmp_path / "nowhere.jsonl")], standalone_mode=False)
+
+
+@pytest.mark.parametrize(("content", "code"), [("", 3), ("garbage\n", 1)])
+def test_show_of_no_results_is_a_document_where_one_was_asked_for(tmp_path, content, code):
+    store = tmp_path / "s.jsonl"
+    store.write_text(content)
+    done = CliRunner().invoke(cli, ["show", str(store), "--format", "json"], standalone_mode=False)
+    assert json.loads(done.stdout)["results"] == []
+    assert done.return_value == code
+    done = CliRunner().invoke(cli, ["show", str(store)], standalone_mode=False)
+    assert done.return_value == code
+    assert done.stdout == ""
+    assert done.stderr
+
+
+def test_findings_in_a_line_are_sentences():
+    from pymicro.report.findings import line
+    from pymicro.results import Finding
+
+    assert line(Finding("x", "warning", "It ends.", "a run was cut off", "run again")) == (
+        "warning: It ends. A run was cut off; run again"
+    )
+
+
+def test_a_store_to_keep_nothing_in_is_a_contradiction():
+    code, text = refused("gemm", "--store", "x.jsonl", "--no-store")
+    assert code == 2
+    assert "contradict" in text

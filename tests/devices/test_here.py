@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from pymicro import driver
-from pymicro.devices.here import Machine, inventory, join, resolve
+from pymicro.devices.cuda_gpus import join
+from pymicro.devices.here import Machine, inventory, resolve
 from pymicro.devices.nvml import LocalGpu, look
 from pymicro.errors import Unavailable, UsageError
 

@@ -71,6 +71,8 @@ def test_a_job_of_hours_says_so_before_it_begins(monkeypatch):
         (["--text", "/nowhere/text"], "--text /nowhere/text"),
         (["--label", "a/b"], "label 'a/b'"),
         (["--graphs"], "CUDA graphs"),
+        (["--weights", "nowhere"], "--weights nowhere"),
+        (["--tf32"], "a CPU has fp32"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_model_is_built(words, said, monkeypatch):
