@@ -7,8 +7,7 @@ from typing import Any
 
 from pymicro.analysis.against import Against
 from pymicro.analysis.explain import Explanation
-from pymicro.analysis.memory_need import need
-from pymicro.analysis.recommend import missing_bytes
+from pymicro.analysis.memory_need import missing_bytes, need
 from pymicro.analysis.what_if import Outcome
 from pymicro.report.jobs import _time, seconds
 from pymicro.report.terminal import Terminal
@@ -25,7 +24,7 @@ def show(
     out.say(f"{made.case.label}\non {made.primitives.name}{f' ({note})' if note else ''}")
     for said in made.case.notes:
         out.say(f"note: {said}")
-    if missing := missing_bytes(need(made.case), made.primitives):
+    if missing := missing_bytes(need(made.case), made.primitives.memory_bytes):
         out.say(
             f"note: {binary_bytes(round(missing))} of the job do not fit the card; the parts below "
             "are of a card that held them, and `pymicro predict` says what spilling them costs."
