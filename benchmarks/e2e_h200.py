@@ -26,6 +26,7 @@ from typing import Any
 
 from pymicro.workloads.jobs import Job, job
 from pymicro.workloads.models import MODELS
+from pymicro.workloads.precisions import PRECISIONS
 
 TRAIN_STEPS, TOKENS = 8, 24
 # Two probes that differ by more than this say that the host drifted: the run is repeated once.
@@ -132,8 +133,8 @@ def one(
     from pymicro.telemetry import Sampler
 
     row = MODELS[wanted.model]
-    torch.backends.cuda.matmul.allow_tf32 = wanted.precision == "tf32"
-    wide = "fp32" if wanted.precision == "tf32" else wanted.precision
+    torch.backends.cuda.matmul.allow_tf32 = PRECISIONS[wanted.precision].allows_tf32
+    wide = PRECISIONS[wanted.precision].recorded_as
     weights = (wanted.model, wide)
     if weights not in models:
         models.clear()

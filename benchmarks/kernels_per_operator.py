@@ -2,6 +2,9 @@
 
     python benchmarks/kernels_per_operator.py --to kernels.jsonl
 
+One device's lines, as a table, are `reference/<device>/kernels.csv`, from which fit_primitives.py
+takes what operators launch.
+
 Runs every model under torch's profiler, a training step or a prompt with a few tokens, and writes
 one line for each phase, operator and dtype. Most operators are expected to launch one kernel;
 the others are why a trace alone cannot tell the number of launches.
@@ -23,6 +26,7 @@ from pymicro.e2e.recordings import software
 from pymicro.e2e.training import Training
 from pymicro.workloads.jobs import Job, job
 from pymicro.workloads.models import MODELS
+from pymicro.workloads.precisions import PRECISIONS
 
 _STEPS = 3
 # (model, precision, attention, batch, length, beams); the first of a model also serves its kin.
@@ -82,7 +86,7 @@ def main() -> None:
 
 def measure(wanted: Job) -> list[tuple[str, Any, kernels.Launched]]:
     row = MODELS[wanted.model]
-    torch.backends.cuda.matmul.allow_tf32 = wanted.precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = PRECISIONS[wanted.precision].allows_tf32
     model = build.build(row, wanted.precision, wanted.attention, "cuda")
     if row.task == "train":
         return _train(model, wanted)

@@ -96,11 +96,12 @@ def _record(row: Model, wanted: Job, device: str, folder: Path) -> int:
     from pymicro.e2e import build, recordings
     from pymicro.errors import UsageError
     from pymicro.workloads import trace, traces
+    from pymicro.workloads.precisions import PRECISIONS
 
     if not folder.is_dir():
         raise UsageError(f"--to {folder}: no such folder.")
     build.need_packages()
-    wide = "fp32" if wanted.precision == "tf32" else wanted.precision
+    wide = PRECISIONS[wanted.precision].recorded_as
     made = recordings.record(row, wide, wanted.attention, device, wanted.beams)
     path = traces.path_of(made.key, folder)
     trace.save(made, path)
