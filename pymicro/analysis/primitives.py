@@ -34,6 +34,8 @@ class HostCosts:
         tensor_s: for each tensor of a list that an optimiser goes through.
         wait_s: from the end of the device's work until the host goes on.
         run_s: once a run of the phase, whatever it holds: loop, hooks, bookkeeping.
+        token_s: for each token of a batch, to make the batch.
+        cast_s: for a cast that autocast puts in, None if it is as dear as any operator.
     """
 
     name: str
@@ -43,6 +45,8 @@ class HostCosts:
     tensor_s: Value
     wait_s: Value
     run_s: Mapping[str, Value] = field(default_factory=dict)
+    token_s: Value | None = None
+    cast_s: Value | None = None
 
     def operator(self, phase: str) -> Value:
         return self.operator_s.get(phase) or self.operator_s[""]
@@ -58,11 +62,11 @@ class HostCosts:
             name=f"{self.name}, {factor:g} times as fast",
             operator_s={k: v.times(1 / factor) for k, v in self.operator_s.items()},
             run_s={k: v.times(1 / factor) for k, v in self.run_s.items()},
-            **{f: getattr(self, f).times(1 / factor) for f in _PLAIN_HOST},
+            **{f: v.times(1 / factor) for f in _PLAIN_HOST if (v := getattr(self, f))},
         )
 
 
-_PLAIN_HOST = ("view_s", "launch_s", "tensor_s", "wait_s")
+_PLAIN_HOST = ("view_s", "launch_s", "tensor_s", "wait_s", "token_s", "cast_s")
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,9 @@ class FusedAttention:
     Attributes:
         share: of the rate on very long sequences. half_at_keys: length at which half of it is left.
         dropout, mask: factors with one of them. key_s: seconds a key at least.
-        blocks_an_sm: blocks of a decode step that an SM works on at once, in effect.
+        block_s, block_key_s: what a block of a decode step costs its SM, and what each of its keys
+            does. at_once: such blocks that an SM works on at once. decode_floors: what its
+            kernel takes with nothing to do, in times of the shortest one.
     """
 
     share: float
@@ -95,7 +101,10 @@ class FusedAttention:
     dropout: float
     mask: float
     key_s: float
-    blocks_an_sm: float = 1.0
+    block_s: float = 0.0
+    block_key_s: float = 0.0
+    at_once: int = 16
+    decode_floors: float = 2.0
 
 
 @dataclass(frozen=True)

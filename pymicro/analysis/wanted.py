@@ -15,6 +15,12 @@ from pymicro.analysis.work import Product
 _LAYOUTS = ("nt", "nn", "tn")
 # Checking a batched product costs the host a reference each.
 _MOST_BATCH = 512
+# To call the framework takes longer than to copy an array that a cache holds: our own kernel copies
+# those, many times in one launch.
+_STREAMS = {
+    "cuda": ((2**20, "cuda"), (2**23, "cuda"), (2**25, "cuda"), (2**27, "torch"), (2**29, "torch")),
+    "cpu": ((2**26, "torch"), (2**28, "torch")),
+}
 # Products beyond this share of all products' time change nothing.
 _ENOUGH = 0.98
 
@@ -43,9 +49,8 @@ def wanted(case: Case, p: Primitives | None, kind: str = "cuda") -> Iterator[Wan
         if shape.layout in _LAYOUTS and shape.batch <= _MOST_BATCH:
             yield Wanted("gemm", "torch", path, _axes(shape), share)
     yield from _rates(case, p, kind)
-    sizes = (2**20, 2**23, 2**25, 2**27, 2**29) if kind == "cuda" else (2**26, 2**28)
-    for size in sizes:
-        yield Wanted("bandwidth", "torch", "fp32", {"op": "copy", "size": size})
+    for size, backend in _STREAMS[kind]:
+        yield Wanted("bandwidth", backend, "fp32", {"op": "copy", "size": size})
     if kind == "cuda":
         yield Wanted("launch", "torch", "int32", {"call": "args3", "side": "device"})
         yield Wanted("launch", "torch", "int32", {"call": "args3", "side": "host"})

@@ -163,3 +163,24 @@ def test_values_keep_their_interval():
     assert worst([value, Value(1, 1, 1, "", "measured")]) == "published"
     with pytest.raises(ValueError, match="outside"):
         Value(3, 1, 2, "x", "measured")
+
+
+def test_what_a_cache_holds_is_known_from_our_own_kernel_and_the_rest_from_the_framework():
+    def copy(backend, size, rate, cache="hot"):
+        return Result(
+            "bandwidth", backend, "stream", "fp32", params={"op": "copy", "size": size},
+            bytes=2 * size, times_s=(2 * size / rate,) * 5, cache=cache,
+        )  # fmt: skip
+
+    seen = [
+        *(copy("cuda", size, 9e12) for size in (2**20, 2**23, 2**25)),
+        *(copy("torch", size, 1e12) for size in (2**20, 2**23)),  # The call, not the memory.
+        copy("torch", 2**27, 4.2e12),
+        copy("cuda", 2**27, 8e12),
+        copy("torch", 2**29, 4.0e12, "cold"),
+    ]
+    found = primitives(catalogue()["h200_sxm_141gb"], seen)
+    assert [size for size, _ in found.curve] == [2**21, 2**24, 2**26, 2**28]
+    assert [rate for _, rate in found.curve] == pytest.approx([9e12, 9e12, 9e12, 4.2e12])
+    assert found.dram.value == pytest.approx(4.0e12)
+    assert found.l2.value == pytest.approx(9e12)
