@@ -87,6 +87,8 @@ class FusedAttention:
     Attributes:
         share: of the rate on very long sequences. half_at: length at which half of that is left.
         dropout, mask: factors with one of them. key_s: seconds a key at least.
+        block_s, block_key_s: what a block of a decode step costs its SM, and what each of its keys
+            does. at_once: such blocks that an SM works on at once.
     """
 
     share: float
@@ -94,6 +96,9 @@ class FusedAttention:
     dropout: float
     mask: float
     key_s: float
+    block_s: float = 0.0
+    block_key_s: float = 0.0
+    at_once: int = 16
 
 
 @dataclass(frozen=True)
