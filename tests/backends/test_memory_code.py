@@ -183,6 +183,7 @@ def test_wide_rows_use_256_bits_on_blackwell(tmp_path):
     ("key", "opcode"),
     [
         (("memory", "load"), "LDG.E.64.STRONG.SM"),
+        (("memory", "generic"), "LD.E.64"),
         (("host", "load"), "LDG.E.64.STRONG.SYS"),
         (("memory", "atomic"), "ATOMG.E.ADD.64.STRONG.GPU"),
         (("shared", "load"), "LDS"),

@@ -44,6 +44,7 @@ class ChaseKernel:
 # (where, step) -> kernel. A load of device memory may be kept in L1; the ring's size decides.
 ROWS: dict[tuple[str, str], ChaseKernel] = {
     ("memory", "load"): ChaseKernel("latency/chase.cu", "l1"),
+    ("memory", "generic"): ChaseKernel("latency/chase.cu", "generic"),
     ("memory", "atomic"): ChaseKernel("latency/chase.cu", "atomic"),
     ("host", "load"): ChaseKernel("latency/chase.cu", "host"),
     ("shared", "load"): ChaseKernel("latency/on_chip.cu", "load"),
@@ -120,7 +121,7 @@ def _in_memory(row: ChaseKernel, case: Case, place: Place, arrays: Mapping[str, 
         ring.free()
         first.free()
 
-    in_l2 = row.step == "l1" and _L2_FROM_BYTES <= count * stride <= _l2_bytes(place)
+    in_l2 = row.step in ("l1", "generic") and _L2_FROM_BYTES <= count * stride <= _l2_bytes(place)
     return Prepared(call, {"kernel": row.name} | (partitions(place) if in_l2 else {}), close)
 
 
