@@ -37,17 +37,21 @@ def bandwidth_findings(results: Sequence[Result]) -> list[Finding]:
 
 def _partitions(results: Sequence[Result]) -> Iterator[Finding]:
     """L2 lies in parts on large chips, and an SM is nearer to one than to the other."""
-    probed = [r for r in results if r.outcome == "ok" and "l2_near_cycles" in r.details]
-    if probed:
-        seen = probed[0].details
-        near, far, share = (seen[f"l2_{k}"] for k in ("near_cycles", "far_cycles", "far_share"))
-        apart = f"; {percent(share)} of the lines are in the far one" if far > near else ""
-        yield Finding(
-            "latency-l2-partitions",
-            "info",
-            f"L2 hits take {near:.0f} cycles in the partition near an SM and {far:.0f} in the "
-            f"far one{apart}.",
+    probed = [r for r in results if r.outcome == "ok" and "l2_cycles" in r.details]
+    if not probed:
+        return
+    seen = {k: v for k, v in probed[0].details.items() if k.endswith("_cycles")}
+    text = (
+        f"L2 hits take {seen['l2_cycles']:.0f} cycles, {seen['l2_least_cycles']:.0f} to "
+        f"{seen['l2_most_cycles']:.0f} from SM to SM"
+    )
+    if "l2_other_part_cycles" in seen:
+        text += (
+            f"; {seen['l2_other_part_cycles']:.0f} where only the other part of L2 has the line. "
+            f"Memory takes {seen['memory_near_cycles']:.0f} cycles behind an SM's own part and "
+            f"{seen['memory_far_cycles']:.0f} behind the other"
         )
+    yield Finding("latency-l2-partitions", "info", f"{text}.")
 
 
 def _of_sweep(curve: Curve) -> Iterator[Finding]:
