@@ -64,6 +64,7 @@ def compiled(place):
         if row.runs_on(place.capability)
         for dtype in FORMATS
     }
+    compiler.compile_cubin("cache.cu", arch)  # Threads that import NVRTC at once get in the way.
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda w: compiler.compile_cubin(w[0], arch, w[1]), wanted))
 
