@@ -53,7 +53,7 @@ BARS = {
     ("cpu", "numba"): {"triad": 1.0},
     ("cpu", "numpy"): {"triad": 1.0},
 }
-EFFORT = paired.Effort(block_s=0.04, pairs=15, warm_up_s=0.2, most_s=2.0)
+EFFORT = paired.Effort(block_s=0.02, pairs=15, warm_up_s=0.2, most_s=0.6)
 
 
 def cases(op: str, dtype: str, size: int, bench: Workbench) -> Iterator[Case]:
