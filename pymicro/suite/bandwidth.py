@@ -129,7 +129,7 @@ BENCHMARK = Benchmark(
     within=_within,
     applies=_applies,
     draws_power=False,  # Streams stay below a power limit.
-    budget_s=2.0,
+    budget_s=1.6,
     written=_written,
     examples=(
         "pymicro bandwidth",

@@ -221,6 +221,17 @@ def arrays_of_chase():
 
 
 @pytest.mark.parametrize(
+    ("stride", "step", "walked"),
+    [(128, "load", "l1"), (4096, "load", "l2"), (2**21 + 128, "load", "l2"),
+     (4096, "atomic", "atomic"), (128, "generic", "generic")],
+)  # fmt: skip
+def test_places_a_page_apart_are_walked_past_l1(stride, step, walked):
+    """L1 keeps lines by their virtual addresses: a hit there needs no translation."""
+    params = {"size": 2**30, "stride": stride, "where": "memory", "step": step}
+    assert latency.kernel_of(params).step == walked
+
+
+@pytest.mark.parametrize(
     ("where", "step", "size", "said"),
     [("host", "atomic", 4096, "not measured"), ("shared", "load", 65536, "48 KiB")],
 )

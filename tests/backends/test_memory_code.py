@@ -179,6 +179,14 @@ def test_wide_rows_use_256_bits_on_blackwell(tmp_path):
     assert sum("256" in name for name in found if name[:3] in ("LDG", "STG")) >= 2 * row.unroll
 
 
+def test_a_chase_past_l1_asks_l2(tmp_path):
+    made = compiled(latency.PAST_L1.source, "sm_90", latency.PAST_L1.macros())
+    assert (
+        loop_of("LDG.E.64.STRONG.GPU", instructions(made, tmp_path)).count("LDG.E.64.STRONG.GPU")
+        == 32
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "opcode"),
     [

@@ -55,6 +55,9 @@ ROWS: dict[tuple[str, str], ChaseKernel] = {
     ("dsmem", "load"): ChaseKernel("latency/on_chip.cu", "load", 1, (9, 0)),
     ("dsmem", "atomic"): ChaseKernel("latency/on_chip.cu", "atomic", 1, (9, 0)),
 }
+# L1 knows lines by their virtual addresses, so a hit there says nothing of translations, which
+# places a page or more apart are about.
+PAST_L1, _PAGE_BYTES = ChaseKernel("latency/chase.cu", "l2"), 4096
 
 
 def variants(dtype: str, place: Place) -> tuple[str, ...]:
@@ -67,16 +70,28 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     Raises:
         Unavailable: this kind of step does not exist there, or the ring does not fit.
     """
-    where, step = case.params["where"], case.params["step"]
-    row = ROWS.get((where, step))
-    if row is None:
-        raise Unavailable(f"an {step} on {where} memory is not measured.")
+    row = kernel_of(case.params)
     assert place.capability is not None
     if place.capability < row.first:
         raise Unavailable("clusters need compute capability 9.0 or later.")
     if chains.is_on_chip(case.params):
         return _on_chip(row, case, place, arrays)
     return _in_memory(row, case, place, arrays)
+
+
+def kernel_of(params: Mapping[str, Any]) -> ChaseKernel:
+    """The chase for a case.
+
+    Raises:
+        Unavailable: this kind of step does not exist there.
+    """
+    where, step = params["where"], params["step"]
+    if (where, step) == ("memory", "load") and params["stride"] >= _PAGE_BYTES:
+        return PAST_L1
+    row = ROWS.get((where, step))
+    if row is None:
+        raise Unavailable(f"{step} on {where} memory is not measured.")
+    return row
 
 
 def _on_chip(row: ChaseKernel, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
