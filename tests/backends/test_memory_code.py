@@ -180,11 +180,11 @@ def test_wide_rows_use_256_bits_on_blackwell(tmp_path):
 
 
 def test_a_chase_past_l1_asks_l2(tmp_path):
-    made = compiled(latency.PAST_L1.source, "sm_90", latency.PAST_L1.macros())
-    assert (
-        loop_of("LDG.E.64.STRONG.GPU", instructions(made, tmp_path)).count("LDG.E.64.STRONG.GPU")
-        == 32
-    )
+    row = latency.PAST_L1
+    found = instructions(compiled(row.source, "sm_90", row.macros()), tmp_path)
+    loads = [name for name in found if name.startswith("LDG.E.64")]
+    assert len(loads) >= 64  # Two loops of 32, and what makes the ring.
+    assert set(loads) == {"LDG.E.64.STRONG.GPU", "LDG.E.64"}
 
 
 @pytest.mark.parametrize(
