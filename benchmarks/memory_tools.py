@@ -1,6 +1,6 @@
 """Other people's memory benchmarks, where their programs are on PATH: run, and their output read.
 
-None is bundled. What each prints was read in its source: BabelStream 5.0 (`src/main.cpp`, `--csv`),
+None is bundled. What each prints was read in its source: BabelStream (`src/main.cpp`, `--csv`),
 gpu-stream of gpu-benches (`gpu-stream/main.cu`) and nvbandwidth (`json_output.cpp`).
 """
 
@@ -19,6 +19,11 @@ from pymicro.units import binary_bytes
 _LIMIT_S = 120
 # BabelStream copies all its arrays to the host and goes over them there after it has measured.
 _CHECKED_BYTES = 2**30
+
+# In which BabelStream says rates: up to version 5.0, and after it.
+_UNITS = {
+    "mbytes": 1e6, "mibytes": 2**20, "MB": 1e6, "MiB": 2**20, "GB": 1e9, "GiB": 2**30,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,8 @@ def babelstream(text: str) -> list[Figure]:
             head = cells
         elif head is not None and cells and cells[0] in names:
             row = dict(zip(head, cells, strict=False))
-            unit = 2**20 if "max_mibytes_per_sec" in row else 1e6
-            best = float(row.get("max_mibytes_per_sec") or row["max_mbytes_per_sec"]) * unit
+            rate, unit = next((k, u) for k in head for u in _UNITS if k == f"max_{u}_per_sec")
+            best = float(row[rate]) * _UNITS[unit]
             mean = best * float(row["min_runtime"]) / float(row["avg_runtime"])
             dtype = {"4": "fp32", "8": "fp64"}[row["sizeof"]]
             size = int(row["n_elements"]) * int(row["sizeof"])

@@ -19,7 +19,7 @@ _SLOW = 0.85
 # A call as short as this is in part its launch, and the arrays may fit a cache.
 _SHORT_S = 100e-6
 _CLOCK_LOW = 0.98
-_LONGEST_LINE_BYTES = 256
+_LINE_BYTES, _LONGEST_LINE_BYTES = 128, 256
 
 
 def latency_findings(results: Sequence[Result]) -> list[Finding]:
@@ -62,6 +62,8 @@ def _of_sweep(curve: Curve) -> Iterator[Finding]:
     name = curve.results[0].benchmark
     texts = [_level(curve, level, clock) for level in found]
     yield Finding(f"{name}-levels", "info", f"{curve.label}: {'; '.join(texts)}.")
+    if curve.is_of_pages:
+        yield from _translations(curve, found)
     told = agreements(found, _caches(curve))
     if told and all(agreement.ends is None for agreement in told):
         yield Finding(
@@ -73,6 +75,24 @@ def _of_sweep(curve: Curve) -> Iterator[Finding]:
         return
     for agreement in told:
         yield _agreement(name, curve, agreement)
+
+
+def _translations(curve: Curve, found: Sequence[Level]) -> Iterator[Finding]:
+    """Where a load begins to wait for its page's translation, of places that all fit L2."""
+    if len(found) < 2:
+        return
+    before, after = found[:2]
+    first = curve.results[0]
+    l2_bytes = max((first.device.get("caches") or {}).values(), default=0)
+    if after.first_bytes // first.params["stride"] * _LINE_BYTES > l2_bytes / 2:
+        return
+    yield Finding(
+        "latency-translations",
+        "info",
+        f"{curve.label}: translations of {binary_bytes(before.last_bytes)} are at hand; from "
+        f"{binary_bytes(after.first_bytes)} on a load takes "
+        f"{si(after.seconds - before.seconds, 's')} longer.",
+    )
 
 
 def _caches(curve: Curve) -> dict[str, int]:

@@ -63,6 +63,40 @@ def test_places_a_page_apart_say_nothing_of_caches():
     assert levels.code == "latency-levels"
 
 
+GIB = 2**30
+# A line a page, by powers of two from 16 MiB to 128 GiB and one size between the last two.
+REACH = [
+    (16 * MIB, 141.0e-9), (32 * MIB, 134.3e-9), (128 * MIB, 138.3e-9), (1 * GIB, 143.3e-9),
+    (8 * GIB, 144.9e-9), (64 * GIB, 144.8e-9), (96 * GIB, 162.0e-9), (128 * GIB, 170.1e-9),
+]  # fmt: skip
+
+
+def test_a_line_a_page_shows_how_far_translations_reach():
+    levels, told = latency_findings([chase(n, s, stride=2**21 + 128) for n, s in REACH])
+    assert levels.code == "latency-levels"
+    assert told.code == "latency-translations"
+    assert told.seen.endswith(
+        "translations of 64 GiB are at hand; from 96 GiB on a load takes 23.90 ns longer."
+    )
+
+
+def test_lines_that_leave_l2_are_no_translations():
+    """At 64 KiB apart, 32 GiB have 64 MiB of lines."""
+    steps = [(n, s + 150e-9 * (n >= 32 * GIB)) for n, s in REACH]
+    found = latency_findings([chase(n, s, stride=2**16 + 128) for n, s in steps])
+    assert [f.code for f in found] == ["latency-levels"]
+
+
+def test_what_pairs_of_sms_receive_is_not_taken_for_what_l2_sends():
+    alone = [stream(n, 9.1e12, "read") for n in range(20 * MIB, 40 * MIB, 4 * MIB)]
+    pairs = [stream(n, 16.6e12, "read") for n in range(20 * MIB, 40 * MIB, 4 * MIB)]
+    found = bandwidth_findings([*alone, *(replace(r, variant="shared") for r in pairs)])
+    levels = [f.seen for f in found if f.code == "bandwidth-levels"]
+    assert [seen.partition(" from")[0] for seen in levels] == [
+        "read fp32: 9.100 TB/s", "read by pairs of SMs fp32: 16.60 TB/s",
+    ]  # fmt: skip
+
+
 def test_atomics_are_done_in_l2_and_show_no_l1():
     found = latency_findings(chases(LIKE_H200[1:], step="atomic"))
     assert not any("L1" in f.seen for f in found)

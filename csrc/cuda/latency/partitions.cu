@@ -2,15 +2,15 @@
 // one of them; an SM of the other part that asks for it is served from there once, and leaves a copy
 // in its own part.
 //
-//   place(base, lines, stride)                        every line holds its own address
-//   touch(base, lines, stride, sink)                  one SM asks for all lines: its part has them
-//   firsts(base, lines, stride, cycles)               cycles[0][b * lines + i] of the first load of
-//                                                     line i of block b's own lines, cycles[1][...]
-//                                                     of the second
-//   again(base, lines, stride, rounds, cycles)        cycles[b * lines + i] of kSteps loads in a row
+//   place(base, lines, stride)                    every line holds its own address
+//   touch(base, lines, stride, sink)              one SM asks for all lines: its part has them
+//   firsts(base, lines, stride, sms, cycles)      cycles[s * lines + i] of the first load of line i of
+//                                                 SM s's own lines, cycles[(sms + s) * lines + i] of
+//                                                 the second
+//   again(base, lines, stride, rounds, cycles)    cycles[s * lines + i] of kSteps loads in a row
 //
-// Launch `touch` with one block; `firsts` and `again` with a block of one thread for every SM, each
-// with lines of its own, so that none finds the copy that another left.
+// Launch `touch` with one block; `firsts` and `again` with a block of one thread for every SM. Each SM
+// has `lines` of its own, so that none finds the copy that another left; %smid is below `sms`.
 
 #include "latency/clocks.cuh"
 
@@ -40,21 +40,29 @@ extern "C" __global__ void touch(u64 base, u32 lines, i64 stride, u64* sink) {
   if (sum == 1) *sink = sum;  // Addresses are even and few: never, but the compiler cannot know.
 }
 
-extern "C" __global__ void firsts(u64 base, u32 lines, i64 stride, u32* cycles) {
-  const u64 own = base + i64(blockIdx.x) * lines * stride;
+DEVICE u32 this_sm() {
+  u32 sm;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  return sm;
+}
+
+extern "C" __global__ void firsts(u64 base, u32 lines, i64 stride, u32 sms, u32* cycles) {
+  const u32 sm = this_sm();
+  const u64 own = base + i64(sm) * lines * stride;
 #pragma unroll 1
   for (u32 turn = 0; turn < 2; ++turn) {
 #pragma unroll 1
     for (u32 i = 0; i < lines; ++i) {
       const u32 start = u32(clock64());
       const u64 at = load(own + i * stride);
-      cycles[(turn * gridDim.x + blockIdx.x) * lines + i] = u32(clock_after(at)) - start;
+      cycles[(turn * sms + sm) * lines + i] = u32(clock_after(at)) - start;
     }
   }
 }
 
 extern "C" __global__ void again(u64 base, u32 lines, i64 stride, u32 rounds, u32* cycles) {
-  const u64 own = base + i64(blockIdx.x) * lines * stride;
+  const u32 sm = this_sm();
+  const u64 own = base + i64(sm) * lines * stride;
 #pragma unroll 1
   for (u32 i = 0; i < lines; ++i) {
     u64 at = follow(own + i * stride);
@@ -66,6 +74,6 @@ extern "C" __global__ void again(u64 base, u32 lines, i64 stride, u32 rounds, u3
       const u32 taken = u32(clock_after(at)) - start;
       best = taken < best ? taken : best;
     }
-    cycles[blockIdx.x * lines + i] = best;
+    cycles[sm * lines + i] = best;
   }
 }

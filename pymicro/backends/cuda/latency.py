@@ -17,8 +17,9 @@ Capability = tuple[int, int]
 _MOST_SHARED_BYTES = 48 * 1024
 _L2_FROM_BYTES = 2**20  # no L1 is as large
 # Lines of each SM for the search of L2's parts, at a stride that meets homes in both (they change
-# every 4 KiB or more), yet all of one SM's in a page or two; steps as in `partitions.cu`.
-_PROBED_LINES, _PROBE_STRIDE_BYTES, _PROBE_STEPS = 64, 4 * 1024 + 128, 16
+# every 4 KiB or more), yet all of one SM's in a page or two; steps as in `partitions.cu`. %smid may
+# exceed the number of SMs where some are fused off.
+_PROBED_LINES, _PROBE_STRIDE_BYTES, _PROBE_STEPS, _MOST_SMS = 64, 4 * 1024 + 128, 16, 256
 # A first load by so much slower than the second crossed from one part to the other; an SM of the
 # part that has all lines meets none but a few that wait for a page's translation.
 _SLOW_FIRST, _FEWEST_SLOW = 1.25, 0.2
@@ -168,30 +169,31 @@ def partitions(place: Place) -> dict[str, float]:
     """
     import numpy as np
 
-    blocks, each = place.sm_count or 1, _PROBED_LINES
-    base = driver.Buffer((blocks * each * _PROBE_STRIDE_BYTES,), "uint8")
-    cycles = driver.Buffer((2, blocks, each), "uint32")
-    lines = [ctypes.c_uint64(base.ptr), ctypes.c_uint32(each), ctypes.c_int64(_PROBE_STRIDE_BYTES)]
-    all_lines = [lines[0], ctypes.c_uint32(blocks * each), lines[2]]
+    each, stride = ctypes.c_uint32(_PROBED_LINES), ctypes.c_int64(_PROBE_STRIDE_BYTES)
+    base = driver.Buffer((_MOST_SMS * _PROBED_LINES * _PROBE_STRIDE_BYTES,), "uint8")
+    cycles = driver.Buffer((2, _MOST_SMS, _PROBED_LINES), "uint32")
+    cycles.fill_bytes(0)
+    at, out = ctypes.c_uint64(base.ptr), ctypes.c_uint64(cycles.ptr)
+    every = [at, ctypes.c_uint32(_MOST_SMS * _PROBED_LINES), stride]
+    sms = ctypes.c_uint32(_MOST_SMS)
 
-    def launch(entry: str, grid: int, threads: int, arguments: list[Any]) -> None:
+    def launch(entry: str, blocks: int, threads: int, arguments: list[Any]) -> Any:
         kernel = _load(ChaseKernel("latency/partitions.cu", "l2"), entry, place)
-        kernel.bind((grid, 1, 1), (threads, 1, 1), arguments, place.stream)()
+        kernel.bind((blocks, 1, 1), (threads, 1, 1), arguments, place.stream)()
+        return cycles.download().astype(np.float64)
 
-    out = ctypes.c_uint64(cycles.ptr)
-    launch("place", blocks, _LINKERS, all_lines)
+    blocks = place.sm_count or 1
+    launch("place", blocks, _LINKERS, every)
     _displace(place)
-    launch("firsts", blocks, 1, [*lines, out])
-    from_memory = cycles.download()[0]
+    from_memory, _ = launch("firsts", blocks, 1, [at, each, stride, sms, out])
     _displace(place)
-    launch("touch", 1, _LINKERS, [*all_lines, lines[0]])
-    launch("firsts", blocks, 1, [*lines, out])
-    firsts, seconds = cycles.download()
-    launch("again", blocks, 1, [*lines, ctypes.c_uint32(4), out])
-    steady = cycles.download()[0] / _PROBE_STEPS
+    launch("touch", 1, _LINKERS, [*every, at])
+    firsts, seconds = launch("firsts", blocks, 1, [at, each, stride, sms, out])
+    steady, _ = launch("again", blocks, 1, [at, each, stride, ctypes.c_uint32(4), out])
     base.free()
     cycles.free()
-    return distances(*(np.asarray(x, np.float64) for x in (from_memory, firsts, seconds, steady)))
+    known = firsts.any(axis=1)
+    return distances(*(x[known] for x in (from_memory, firsts, seconds, steady / _PROBE_STEPS)))
 
 
 def distances(from_memory: Any, firsts: Any, seconds: Any, steady: Any) -> dict[str, float]:
