@@ -13,8 +13,8 @@ from pymicro.streams import ON_CHIP, arrays_moved
 
 # Fewer sizes make no curve in which a level could show.
 FEWEST_SIZES = 5
-# What a translation that is not at hand costs may be small beside the load: 0.12 on an H200, where
-# lines that are few lie near an SM or far from it by 0.05.
+# What a translation that is not at hand costs may be small beside the load: 0.12 of it where that
+# was measured, and lines that are few lie nearer to an SM or farther by 0.05.
 _PAGE_BYTES, _SAME_TRANSLATION = 4096, 1.08
 
 
