@@ -12,6 +12,8 @@ from pymicro.results import Result, summary
 from pymicro.units import si
 
 Pair = tuple[Result, Result]
+# The driver's watts are means over a good part of a second: of shorter turns they mix both sides.
+LEAST_BLOCK_S = 0.4
 HEAD = (
     "row", "ratio", "95 % interval", "bar", "", "ours", "vendor", "burst ours", "burst vendor",
     "MHz ours", "MHz vendor", "W ours", "W vendor", "TFLOP/J ours", "TFLOP/J vendor", "kernel",
@@ -45,6 +47,8 @@ def cells(row: Any, ours: Result, vendor: Result) -> list[str]:
     bursts = [s["burst"]["flop_per_s"] if s.get("burst") else None for s in sums]
     clocks = [[c for c in side.sample_sm_clock_hz or () if c] for side in sides]
     watts = [side.telemetry.power_w if side.telemetry else None for side in sides]
+    watts = watts if has_watts(ours) else [None, None]
+    thrift = [per_joule(side) for side in sides]
     return [
         row.name,
         f"{ratio:.3f}",
@@ -55,10 +59,19 @@ def cells(row: Any, ours: Result, vendor: Result) -> list[str]:
         *(si(rate, "FLOP/s") if rate else "–" for rate in bursts),
         *(f"{stats.median(c) / 1e6:.0f}" if c else "–" for c in clocks),
         *(f"{w:.0f}" if w else "–" for w in watts),
-        *(f"{s['flop_per_joule'] / 1e12:.3f}" if s["flop_per_joule"] else "–" for s in sums),
+        *(f"{each / 1e12:.3f}" if each else "–" for each in thrift),
         str(ours.details.get("kernel") or ours.details.get("path") or ours.variant),
         f"{vendor.backend} {vendor.variant}",
     ]
+
+
+def has_watts(side: Result) -> bool:
+    """Whether a side's turns were long enough for the power that was read to be its own."""
+    return side.details.get("block_s", 0.5) >= LEAST_BLOCK_S
+
+
+def per_joule(side: Result) -> float | None:
+    return summary(side)["flop_per_joule"] if has_watts(side) else None
 
 
 def line(row: Any, ours: Result, vendor: Result) -> str:
@@ -98,7 +111,7 @@ def markdown(
 
 def _thrift(pairs: Sequence[Pair]) -> str:
     """In how many rows a joule goes at least as far as with the vendor; nothing without watts."""
-    both = [[summary(side)["flop_per_joule"] for side in sides] for sides in pairs]
+    both = [[per_joule(side) for side in sides] for sides in pairs]
     read = [ours >= vendor for ours, vendor in both if ours and vendor]
     told = f" TFLOP/J at least the vendor's: {sum(read)} of {len(read)}."
     return told if read else ""

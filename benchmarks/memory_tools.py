@@ -1,6 +1,6 @@
 """Other people's memory benchmarks, where their programs are on PATH: run, and their output read.
 
-None is bundled. What each prints was read in its source: BabelStream 5.0 (`src/main.cpp`, `--csv`),
+None is bundled. What each prints was read in its source: BabelStream (`src/main.cpp`, `--csv`),
 gpu-stream of gpu-benches (`gpu-stream/main.cu`) and nvbandwidth (`json_output.cpp`).
 """
 
@@ -14,7 +14,16 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pymicro.units import binary_bytes
+
 _LIMIT_S = 120
+# BabelStream copies all its arrays to the host and goes over them there after it has measured.
+_CHECKED_BYTES = 2**30
+
+# In which BabelStream says rates: up to version 5.0, and after it.
+_UNITS = {
+    "mbytes": 1e6, "mibytes": 2**20, "MB": 1e6, "MiB": 2**20, "GB": 1e9, "GiB": 2**30,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,16 +46,18 @@ def babelstream(text: str) -> list[Figure]:
             head = cells
         elif head is not None and cells and cells[0] in names:
             row = dict(zip(head, cells, strict=False))
-            unit = 2**20 if "max_mibytes_per_sec" in row else 1e6
-            best = float(row.get("max_mibytes_per_sec") or row["max_mbytes_per_sec"]) * unit
+            rate, unit = next((k, u) for k in head for u in _UNITS if k == f"max_{u}_per_sec")
+            best = float(row[rate]) * _UNITS[unit]
             mean = best * float(row["min_runtime"]) / float(row["avg_runtime"])
             dtype = {"4": "fp32", "8": "fp64"}[row["sizeof"]]
-            found.append(Figure("BabelStream", names[cells[0]], dtype, mean, "mean, host clock"))
+            size = int(row["n_elements"]) * int(row["sizeof"])
+            how = f"mean, host clock, arrays of {binary_bytes(size)}"
+            found.append(Figure("BabelStream", names[cells[0]], dtype, mean, how))
     return found
 
 
 def gpu_stream(text: str) -> list[Figure]:
-    """The best block size of each column; doubles, medians."""
+    """The best block size of each column; doubles, medians. Its triad, a = b d + c, moves four."""
     columns = ("write", "read", "scale", "triad")
     best: dict[str, float] = {}
     for line in text.splitlines():
@@ -88,7 +99,7 @@ TOOLS = (
         lambda size, dtype: [
             "--csv",
             "--arraysize",
-            str(size // (4 if dtype == "fp32" else 8)),
+            str(min(size, _CHECKED_BYTES) // (4 if dtype == "fp32" else 8)),
             "--numtimes",
             "30",
             *(["--float"] if dtype == "fp32" else []),

@@ -16,6 +16,7 @@ Results are appended to reference/<device>/memory_vs_peers.jsonl; the table is w
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -53,7 +54,7 @@ BARS = {
     ("cpu", "numba"): {"triad": 1.0},
     ("cpu", "numpy"): {"triad": 1.0},
 }
-EFFORT = paired.Effort(block_s=0.04, pairs=15, warm_up_s=0.2, most_s=2.0)
+EFFORT = paired.Effort(block_s=0.02, pairs=15, warm_up_s=0.2, most_s=0.6)
 
 
 def cases(op: str, dtype: str, size: int, bench: Workbench) -> Iterator[Case]:
@@ -65,7 +66,8 @@ def cases(op: str, dtype: str, size: int, bench: Workbench) -> Iterator[Case]:
         params["level"] = "memory"
     for name in (OURS[kind], *PEERS[kind]):
         variants, _ = offered(backends.backend(name), BANDWIDTH.name, dtype, bench.place)
-        yield from (Case(BANDWIDTH.name, name, v, dtype, params) for v in variants)
+        fitting = (v for v in variants if BANDWIDTH.applies(v, params))
+        yield from (Case(BANDWIDTH.name, name, v, dtype, params) for v in fitting)
     if kind == "cpu":
         yield Case(BANDWIDTH.name, "numpy", "out", dtype, params)
 
@@ -177,14 +179,15 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda:N or a GPU's UUID")
     parser.add_argument("--op", default="read,write,copy,triad,dot", help="operations, or all")
     parser.add_argument("--dtype", default="fp32,fp64")
-    parser.add_argument("--size", help="of each array (default: 4GiB; 256MiB on a CPU)")
+    parser.add_argument("--size", help="of each array, a list (default: 4GiB; 256MiB on a CPU)")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="folder of devices' folders")
     given = parser.parse_args(words)
     ops = OPS if given.op == "all" else given.op.split(",")
     try:
         device = resolve(given.device)
         key = device_key(device)
-        size = parse_bytes(given.size or ("256MiB" if device.kind == "cpu" else "4GiB"))
+        usual = "256MiB" if device.kind == "cpu" else "4GiB"
+        sizes = [parse_bytes(word) for word in (given.size or usual).split(",")]
         folder = given.out / key
         folder.mkdir(parents=True, exist_ok=True)
         store = Store(folder / "memory_vs_peers.jsonl")
@@ -192,15 +195,14 @@ def main(words: Sequence[str] | None = None) -> int:
         results: list[Result] = []
         said: list[str] = []
         with opened(device) as (bench, shared):
-            for dtype in given.dtype.split(","):
-                for op in ops:
-                    found, refused = measure(op, dtype, size, bench, shared)
-                    said += [f"{op} {dtype} {why}" for why in refused]
-                    for r in found:
-                        store.append(r)
-                    results += found
-                    print("\n".join(table(found, device.kind, key)[2:]), flush=True)
-        figures, absent = memory_tools.figures(size) if device.kind == "cuda" else ([], [])
+            for dtype, size, op in itertools.product(given.dtype.split(","), sizes, ops):
+                found, refused = measure(op, dtype, size, bench, shared)
+                said += [f"{op} {dtype} {why}" for why in refused]
+                for r in found:
+                    store.append(r)
+                results += found
+                print("\n".join(table(found, device.kind, key)[2:]), flush=True)
+        figures, absent = memory_tools.figures(sizes[0]) if device.kind == "cuda" else ([], [])
     except PymicroError as error:
         print(f"memory_vs_peers: {error}", file=sys.stderr)
         return error.exit_code

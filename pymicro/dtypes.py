@@ -31,6 +31,7 @@ class DType:
         sum_step: products that are added before the sum is rounded.
         cuts_inputs: products take both inputs rounded, or on some paths cut, to the precision.
         largest: largest finite number.
+        smallest_normal: smallest positive number of full precision; below it errors do not shrink.
         on_cpu: whether CPUs multiply in it at all.
         min_capability: first compute capability with hardware for it; None where every CUDA
             device can at least emulate it at speed.
@@ -49,6 +50,7 @@ class DType:
     sum_step: int = 1
     cuts_inputs: bool = False
     largest: float = math.inf
+    smallest_normal: float = 2.0**-126
     on_cpu: bool = True
     min_capability: tuple[int, int] | None = None
 
@@ -67,16 +69,18 @@ class DType:
 # An fp32 sum has 24 bits and errs by a few units; fp8 matrix units keep about 14 bits of a running
 # sum and align 32 products at a time.
 _ROWS = (
-    DType("fp64", 8, "float64", "fp64", "fp64", 53, "fp64_tensor", "fp64", "float64", 51),
+    DType("fp64", 8, "float64", "fp64", "fp64", 53, "fp64_tensor", "fp64", "float64", 51,
+          smallest_normal=2.0**-1022),
     DType("fp32", 4, "float32", "fp32", "fp32", 24, "fp32", "fp32", "float32", 22),
     DType("tf32", 4, "float32", "fp32", "fp32", 11, "tf32_tensor", None, "float32", 22,
           cuts_inputs=True, on_cpu=False, min_capability=(8, 0)),
     DType("fp16", 2, "float16", "fp32", "fp16", 11, "fp16_tensor_fp32_acc", "fp16", "float16", 22,
-          largest=65504.0),
+          largest=65504.0, smallest_normal=2.0**-14),
     DType("bf16", 2, "uint16", "fp32", "bf16", 8, "bf16_tensor_fp32_acc", "bf16", "bfloat16", 22,
           min_capability=(8, 0)),
     DType("fp8_e4m3", 1, "uint8", "fp32", "bf16", 4, "fp8_tensor_fp32_acc", None, "float8_e4m3fn",
-          13, sum_step=32, largest=448.0, on_cpu=False, min_capability=(8, 9)),
+          13, sum_step=32, largest=448.0, smallest_normal=2.0**-6, on_cpu=False,
+          min_capability=(8, 9)),
     DType("int8", 1, "int8", "int32", "int32", 0, "int8_tensor", "int8_dp4a", "int8", 0,
           min_capability=(6, 1)),
     DType("int32", 4, "int32", "int32", "int32", 0, "int32", "int32", "int32", 0),

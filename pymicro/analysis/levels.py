@@ -10,7 +10,7 @@ from itertools import pairwise
 from pymicro import stats
 
 # Neighbouring points of one level differ by less than this; the next level costs more.
-_SAME_LEVEL = 1.2
+SAME_LEVEL = 1.2
 # A shoulder where a set fits two caches in part is steeper than a level and is none itself.
 _FEWEST_POINTS = 2
 # Sizes of rows and of sweeps are round numbers, in units of 1000 or 1024.
@@ -43,19 +43,20 @@ class Agreement:
         return self.ends is not None and _within(self.known_bytes, self.ends)
 
 
-def levels(points: Sequence[tuple[int, float]]) -> list[Level]:
-    """The plateaus of a sweep of (bytes, seconds a step or byte), from the fastest on.
+def levels(points: Sequence[tuple[int, float]], same: float = SAME_LEVEL) -> list[Level]:
+    """The plateaus of a sweep of (bytes, seconds a step or byte), from the fastest on; within one
+    a step costs less than `same` times the least.
 
     Sets too small to reach the best cost come first in a sweep of rates and belong to no level.
     """
     ordered = sorted(points)
     best = min((s for _, s in ordered), default=0.0)
-    while ordered and ordered[0][1] > _SAME_LEVEL * best:
+    while ordered and ordered[0][1] > same * best:
         ordered.pop(0)
     found: list[list[tuple[int, float]]] = []
     run: list[tuple[int, float]] = []
     for size, seconds in ordered:
-        if run and seconds > _SAME_LEVEL * stats.median([s for _, s in run]):
+        if run and seconds > same * stats.median([s for _, s in run]):
             found.append(run)
             run = []
         run.append((size, seconds))

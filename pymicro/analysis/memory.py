@@ -19,7 +19,7 @@ _SLOW = 0.85
 # A call as short as this is in part its launch, and the arrays may fit a cache.
 _SHORT_S = 100e-6
 _CLOCK_LOW = 0.98
-_LONGEST_LINE_BYTES = 256
+_LINE_BYTES, _LONGEST_LINE_BYTES = 128, 256
 
 
 def latency_findings(results: Sequence[Result]) -> list[Finding]:
@@ -37,17 +37,21 @@ def bandwidth_findings(results: Sequence[Result]) -> list[Finding]:
 
 def _partitions(results: Sequence[Result]) -> Iterator[Finding]:
     """L2 lies in parts on large chips, and an SM is nearer to one than to the other."""
-    probed = [r for r in results if r.outcome == "ok" and "l2_near_cycles" in r.details]
-    if probed:
-        seen = probed[0].details
-        near, far, share = (seen[f"l2_{k}"] for k in ("near_cycles", "far_cycles", "far_share"))
-        apart = f"; {percent(share)} of the lines are in the far one" if far > near else ""
-        yield Finding(
-            "latency-l2-partitions",
-            "info",
-            f"L2 hits take {near:.0f} cycles in the partition near an SM and {far:.0f} in the "
-            f"far one{apart}.",
+    probed = [r for r in results if r.outcome == "ok" and "l2_cycles" in r.details]
+    if not probed:
+        return
+    seen = {k: v for k, v in probed[0].details.items() if k.endswith("_cycles")}
+    text = (
+        f"L2 hits take {seen['l2_cycles']:.0f} cycles, {seen['l2_least_cycles']:.0f} to "
+        f"{seen['l2_most_cycles']:.0f} from SM to SM"
+    )
+    if "l2_other_part_cycles" in seen:
+        text += (
+            f"; {seen['l2_other_part_cycles']:.0f} where only the other part of L2 has the line. "
+            f"Memory takes {seen['memory_near_cycles']:.0f} cycles behind an SM's own part and "
+            f"{seen['memory_far_cycles']:.0f} behind the other"
         )
+    yield Finding("latency-l2-partitions", "info", f"{text}.")
 
 
 def _of_sweep(curve: Curve) -> Iterator[Finding]:
@@ -58,6 +62,8 @@ def _of_sweep(curve: Curve) -> Iterator[Finding]:
     name = curve.results[0].benchmark
     texts = [_level(curve, level, clock) for level in found]
     yield Finding(f"{name}-levels", "info", f"{curve.label}: {'; '.join(texts)}.")
+    if curve.is_of_pages:
+        yield from _translations(curve, found)
     told = agreements(found, _caches(curve))
     if told and all(agreement.ends is None for agreement in told):
         yield Finding(
@@ -69,6 +75,24 @@ def _of_sweep(curve: Curve) -> Iterator[Finding]:
         return
     for agreement in told:
         yield _agreement(name, curve, agreement)
+
+
+def _translations(curve: Curve, found: Sequence[Level]) -> Iterator[Finding]:
+    """Where a load begins to wait for its page's translation, of places that all fit L2."""
+    if len(found) < 2:
+        return
+    before, after = found[:2]
+    first = curve.results[0]
+    l2_bytes = max((first.device.get("caches") or {}).values(), default=0)
+    if after.first_bytes // first.params["stride"] * _LINE_BYTES > l2_bytes / 2:
+        return
+    yield Finding(
+        "latency-translations",
+        "info",
+        f"{curve.label}: translations of {binary_bytes(before.last_bytes)} are at hand; from "
+        f"{binary_bytes(after.first_bytes)} on a load takes "
+        f"{si(after.seconds - before.seconds, 's')} longer.",
+    )
 
 
 def _caches(curve: Curve) -> dict[str, int]:

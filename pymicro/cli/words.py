@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import re
@@ -10,7 +11,7 @@ from typing import Any
 
 from pymicro.benchmark import Axis, Benchmark
 from pymicro.dtypes import dtype
-from pymicro.errors import UsageError, unknown
+from pymicro.errors import Unavailable, UsageError, unknown
 from pymicro.units import parse_bytes, parse_count, parse_list
 
 _MOST_POINTS = 10_000
@@ -109,11 +110,14 @@ def points(
 def refuse_impossible(benchmark: Benchmark, dtype: str, found: Iterable[Mapping[str, Any]]) -> None:
     """Sizes at which there is nothing to measure end here, not as a case that failed.
 
+    What a unit or a device lacks is another matter: of a list, the others are still measured.
+
     Raises:
         UsageError: arrays of such a size hold nothing, or not what the benchmark needs.
     """
     for point in found:
-        benchmark.operands(dtype, point)
+        with contextlib.suppress(Unavailable):
+            benchmark.operands(dtype, point)
 
 
 def _refuse_more_threads(name: str, wanted: tuple[Any, ...], defaults: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pymicro.analysis.profile import Profile, Split
 from pymicro.analysis.profile.parts import UNEXPLAINED
+from pymicro.report.findings import line
 from pymicro.report.terminal import Terminal
 from pymicro.results import SCHEMA
 from pymicro.units import percent, si
@@ -55,14 +56,20 @@ def show(profile: Profile, terminal: Terminal | None = None) -> None:
     terminal = terminal or Terminal()
     split = profile.shown.split
     terminal.say(_heading(profile))
-    for line in _said(profile):
-        terminal.say(line)
+    for said in _said(profile):
+        terminal.say(said)
     terminal.table(_TITLES, list(part_rows(split)), numbers={1, 2, 3})
     rows = list(kernel_rows(split))
     if rows:
-        terminal.table(*_used(_KERNEL_TITLES, rows), numbers=_numbers(rows))
+        titles, cells = _used(_KERNEL_TITLES, rows)
+        leaving = [titles.index(title) for title in _LEAVING if title in titles]
+        terminal.table(titles, cells, _numbers(rows), leaving)
     if len(profile.ranks) > 1:
         terminal.table(_RANK_TITLES, list(rank_rows(profile)), numbers={1, 2, 3, 4})
+
+
+# What a narrow screen leaves out of the table of kernels first.
+_LEAVING = ("from", "median", "units", "of peak")
 
 
 def _used(
@@ -97,9 +104,7 @@ def _said(profile: Profile) -> Iterator[str]:
         if cause.do:
             yield f"   -> {cause.do}"
     for finding in profile.findings:
-        yield " ".join(
-            filter(None, (f"{finding.severity}: {finding.seen}", finding.why, finding.do))
-        )
+        yield line(finding)
 
 
 def _time(s: float) -> str:

@@ -14,6 +14,10 @@ _ASCII = str.maketrans(
 )
 
 
+# Lines of a file, where no screen says how long they may be.
+_FILE_WIDTH = 160
+
+
 class Terminal:
     """Prints lines and tables to `out` (default: stdout), folded to its width."""
 
@@ -95,7 +99,8 @@ class Terminal:
         )
         safe = [[self._safe(cell) for cell in row] for row in rows]
         heads = [self._safe(title) for title in titles or [""] * len(rows[0])]
-        widths = fitting.widths(heads, safe, numbers, self.width)
+        room = self.width if self._is_narrow else max(self.width, _FILE_WIDTH)
+        widths = fitting.widths(heads, safe, numbers, room)
         for index, (head, width) in enumerate(zip(heads, widths, strict=True)):
             if index in numbers:
                 drawn.add_column(head, justify="right", no_wrap=True, width=width)

@@ -63,6 +63,12 @@ def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> Reference:
     return expected.Streamed(DTYPES[dtype], p["op"], a, b)
 
 
+def _applies(variant: str, p: Params) -> bool:
+    """Pairs of SMs share what they ask L2 for only where arrays stay in L2."""
+    stays = p.get("level", "memory") == "memory" and passes(p) > 1
+    return variant != "shared" or (p["op"] == "read" and stays)
+
+
 def _written(p: Params) -> float:
     """A sum leaves no line to be written back, a copy one for each that it read, and so on."""
     return 0.0 if is_reduction(p["op"]) else 1 / arrays_moved(p["op"])
@@ -121,8 +127,9 @@ BENCHMARK = Benchmark(
     reference=_reference,
     defaults=_defaults,
     within=_within,
+    applies=_applies,
     draws_power=False,  # Streams stay below a power limit.
-    budget_s=2.0,
+    budget_s=1.6,
     written=_written,
     examples=(
         "pymicro bandwidth",

@@ -80,9 +80,10 @@ BENCHMARK = Benchmark(
         Axis(
             "step",
             "choice",
-            "a load, or an atomic addition of nothing",
+            "a load, one by a generic address (as compilers make of a pointer that was loaded), or "
+            "an atomic addition of nothing",
             default="load",
-            choices=("load", "atomic"),
+            choices=("load", "generic", "atomic"),
             only="cuda",
         ),
         Axis(

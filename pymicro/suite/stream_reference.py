@@ -43,8 +43,8 @@ class Streamed(_InPlace):
     """c = s, a, s a, a + b or a + s b, every element of it.
 
     One rounding of the result is right and so are two, with the product rounded first: an error
-    of twice the unit roundoff of |a| + |s b| covers both. Integers wrap and are exact, and so
-    are copies.
+    of twice the unit roundoff of |a| + |s b| covers both, or of the smallest normal number where
+    that is larger. Integers wrap and are exact, and so are copies.
     """
 
     def __init__(self, dtype: DType, op: str, a: np.ndarray | None, b: np.ndarray | None) -> None:
@@ -89,7 +89,7 @@ class Streamed(_InPlace):
         if self._b is not None:
             b: Any = decode(self._b[part], self._dtype).astype(wide)
             terms.append(b * self._s if self._op == "triad" else b)
-        size = sum(np.abs(t) for t in terms) + np.finfo(np.float32).tiny
+        size = np.maximum(sum(np.abs(t) for t in terms), self._dtype.smallest_normal)
         got = decode(stored, self._dtype).astype(wide)
         return np.abs(got - sum(terms)) / size
 
@@ -117,7 +117,8 @@ class Summed:
                 if op == "dot":
                     assert b is not None
                     terms = terms * decode(b[part], dtype)
-                self._expected += wide(weight) * terms.sum(dtype=wide)
+                with np.errstate(over="ignore"):  # What counts of integers is modulo 2^32.
+                    self._expected += wide(weight) * terms.sum(dtype=wide)
                 self._squares += weight * float(np.square(terms, dtype=np.float64).sum())
 
     def check(self, c: np.ndarray) -> Check:

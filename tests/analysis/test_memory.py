@@ -63,19 +63,69 @@ def test_places_a_page_apart_say_nothing_of_caches():
     assert levels.code == "latency-levels"
 
 
+GIB = 2**30
+# A line a page, by powers of two from 16 MiB to 128 GiB and one size between the last two.
+REACH = [
+    (16 * MIB, 141.0e-9), (32 * MIB, 134.3e-9), (128 * MIB, 138.3e-9), (1 * GIB, 143.3e-9),
+    (8 * GIB, 144.9e-9), (64 * GIB, 144.8e-9), (96 * GIB, 162.0e-9), (128 * GIB, 170.1e-9),
+]  # fmt: skip
+
+
+def test_a_line_a_page_shows_how_far_translations_reach():
+    levels, told = latency_findings([chase(n, s, stride=2**21 + 128) for n, s in REACH])
+    assert levels.code == "latency-levels"
+    assert told.code == "latency-translations"
+    assert told.seen.endswith(
+        "translations of 64 GiB are at hand; from 96 GiB on a load takes 23.90 ns longer."
+    )
+
+
+def test_lines_that_leave_l2_are_no_translations():
+    """At 64 KiB apart, 32 GiB have 64 MiB of lines."""
+    steps = [(n, s + 150e-9 * (n >= 32 * GIB)) for n, s in REACH]
+    found = latency_findings([chase(n, s, stride=2**16 + 128) for n, s in steps])
+    assert [f.code for f in found] == ["latency-levels"]
+
+
+def test_what_pairs_of_sms_receive_is_not_taken_for_what_l2_sends():
+    alone = [stream(n, 9.1e12, "read") for n in range(20 * MIB, 40 * MIB, 4 * MIB)]
+    pairs = [stream(n, 16.6e12, "read") for n in range(20 * MIB, 40 * MIB, 4 * MIB)]
+    found = bandwidth_findings([*alone, *(replace(r, variant="shared") for r in pairs)])
+    levels = [f.seen for f in found if f.code == "bandwidth-levels"]
+    assert [seen.partition(" from")[0] for seen in levels] == [
+        "read fp32: 9.100 TB/s", "read by pairs of SMs fp32: 16.60 TB/s",
+    ]  # fmt: skip
+
+
 def test_atomics_are_done_in_l2_and_show_no_l1():
     found = latency_findings(chases(LIKE_H200[1:], step="atomic"))
     assert not any("L1" in f.seen for f in found)
 
 
-def test_partitions_of_l2_are_told_once():
-    details = {"l2_near_cycles": 212.4, "l2_far_cycles": 430.0, "l2_far_share": 0.5}
+ONE_PART = {"l2_cycles": 212.4, "l2_least_cycles": 205.0, "l2_most_cycles": 219.6}
+TWO_PARTS = ONE_PART | {
+    "l2_other_part_cycles": 388.0,
+    "memory_near_cycles": 535.0,
+    "memory_far_cycles": 716.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        (ONE_PART, "L2 hits take 212 cycles, 205 to 220 from SM to SM."),
+        (
+            TWO_PARTS,
+            "L2 hits take 212 cycles, 205 to 220 from SM to SM; 388 where only the other part of "
+            "L2 has the line. Memory takes 535 cycles behind an SM's own part and 716 behind the "
+            "other.",
+        ),
+    ],
+)
+def test_parts_of_l2_are_told_once(details, said):
     probed = [replace(r, details=details) for r in chases(LIKE_H200)]
     told = [f.seen for f in latency_findings(probed) if f.code == "latency-l2-partitions"]
-    assert told == [
-        "L2 hits take 212 cycles in the partition near an SM and 430 in the far one; "
-        "50.0 % of the lines are in the far one."
-    ]
+    assert told == [said]
 
 
 def test_a_few_sizes_say_nothing():

@@ -10,6 +10,7 @@ from pymicro.backends.cuda import bandwidth, bandwidth_rows, latency
 from pymicro.benchmark import Case
 from pymicro.errors import Unavailable
 from pymicro.streams import PARTIALS, passes
+from pymicro.suite import benchmark
 
 HOPPER = Place("cuda", 0, (9, 0), 132)
 
@@ -88,6 +89,28 @@ def test_small_arrays_are_read_past_l1_several_times(size, resident):
     found = prepared(case(op="read", size=size))
     assert (found.notes["kernel"] in {row.name for row in bandwidth_rows.RESIDENT}) == resident
     assert (BOUND[0].arguments[5].value > 1) == resident
+
+
+@pytest.mark.parametrize(("sms", "size", "grid"), [(132, 2**24, 528), (131, 2**24, 524), (1, 8, 2)])
+def test_pairs_of_sms_read_an_array_that_stays_in_l2_together(sms, size, grid):
+    found = prepared(case(variant="shared", op="read", size=size, sms=sms))
+    assert found.notes["kernel"] in {row.name for row in bandwidth_rows.SHARED}
+    assert {launch.cluster for launch in BOUND} == {(2, 1, 1)}
+    assert {launch.grid for launch in BOUND} == {grid}
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes", "is_planned"),
+    [
+        ("shared", {"op": "read", "size": 2**24}, True),
+        ("shared", {"op": "read", "size": 2**30}, False),
+        ("shared", {"op": "copy", "size": 2**24}, False),
+        ("shared", {"op": "read", "size": 65536, "level": "l1"}, False),
+        ("fastest", {"op": "read", "size": 2**30}, True),
+    ],
+)
+def test_sharing_is_planned_where_l2_is_read(variant, changes, is_planned):
+    assert benchmark("bandwidth").applies(variant, case(**changes).params) == is_planned
 
 
 def test_a_small_array_gets_no_idle_blocks():
@@ -195,6 +218,17 @@ def test_a_chase_on_chip_is_one_cluster(where, hop):
 
 def arrays_of_chase():
     return {"order": SimpleNamespace(ptr=1), "c": SimpleNamespace(ptr=2)}
+
+
+@pytest.mark.parametrize(
+    ("stride", "step", "walked"),
+    [(128, "load", "l1"), (4096, "load", "l2"), (2**21 + 128, "load", "l2"),
+     (4096, "atomic", "atomic"), (128, "generic", "generic")],
+)  # fmt: skip
+def test_places_a_page_apart_are_walked_past_l1(stride, step, walked):
+    """L1 keeps lines by their virtual addresses: a hit there needs no translation."""
+    params = {"size": 2**30, "stride": stride, "where": "memory", "step": step}
+    assert latency.kernel_of(params).step == walked
 
 
 @pytest.mark.parametrize(

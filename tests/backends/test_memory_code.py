@@ -179,10 +179,19 @@ def test_wide_rows_use_256_bits_on_blackwell(tmp_path):
     assert sum("256" in name for name in found if name[:3] in ("LDG", "STG")) >= 2 * row.unroll
 
 
+def test_a_chase_past_l1_asks_l2(tmp_path):
+    row = latency.PAST_L1
+    found = instructions(compiled(row.source, "sm_90", row.macros()), tmp_path)
+    loads = [name for name in found if name.startswith("LDG.E.64")]
+    assert len(loads) >= 64  # Two loops of 32, and what makes the ring.
+    assert set(loads) == {"LDG.E.64.STRONG.GPU", "LDG.E.64"}
+
+
 @pytest.mark.parametrize(
     ("key", "opcode"),
     [
         (("memory", "load"), "LDG.E.64.STRONG.SM"),
+        (("memory", "generic"), "LD.E.64"),
         (("host", "load"), "LDG.E.64.STRONG.SYS"),
         (("memory", "atomic"), "ATOMG.E.ADD.64.STRONG.GPU"),
         (("shared", "load"), "LDS"),
@@ -205,8 +214,8 @@ def test_the_search_of_partitions_times_bare_loads(tmp_path):
     check_log(made, 32)
     found = instructions(made, tmp_path)
     loads = [i for i, name in enumerate(found) if name == "LDG.E.64.STRONG.GPU"]
-    last = loads[-16:]
-    assert last == list(range(last[0], last[0] + 16))
+    timed = [i for i in loads if set(range(i, i + 16)) <= set(loads)]
+    assert [found[i - 2] for i in timed] == ["S2UR"]  # The clock, then nothing but loads.
 
 
 def loop_of(opcode, found):

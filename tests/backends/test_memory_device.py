@@ -1,12 +1,15 @@
 """Every bandwidth and latency kernel that the GPU here can run, against the host's references;
-skipped where there is none."""
+skipped where there is none.
+
+Best in one process: all kernels are then compiled at once, and operands are drawn once a format.
+"""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pymicro import chains, compiler
+from pymicro import chains, compiler, operands
 from pymicro.backends.cuda import bandwidth, bandwidth_rows, latency
 from pymicro.benchmark import Case
 from pymicro.dtypes import DTYPES
@@ -17,11 +20,20 @@ from pymicro.workbench import Workbench
 
 # Nothing but a tail, tiles and a tail, whole tiles; and for one format arrays past L2, in bytes.
 SIZES, LARGE = (8, 100_008, 3 * 2**20 + 16, 2**24), 2**28 + 40
+# Also prime, and so short that the host, which compares the first period, is not what takes long.
+PERIOD = 100_003
 STREAMED = sorted(
     dict.fromkeys((row, op) for row, op in bandwidth_rows.rows() if row.entry == "stream"),
     key=lambda pair: pair[1],
 )
 FORMATS = benchmark("bandwidth").dtypes
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_period():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operands, "_PERIOD", PERIOD)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +64,7 @@ def compiled(place):
         if row.runs_on(place.capability)
         for dtype in FORMATS
     }
+    compiler.compile_cubin("cache.cu", arch)  # Threads that import NVRTC at once get in the way.
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda w: compiler.compile_cubin(w[0], arch, w[1]), wanted))
 
@@ -175,7 +188,9 @@ def test_an_element_that_was_left_out_is_found_on_the_device(dtype, bench, place
     problem.check()
 
 
-def test_partitions_of_l2_lie_at_plausible_distances(place):
+def test_parts_of_l2_lie_at_plausible_distances(place):
     found = latency.partitions(place)
-    assert 50 < found["l2_near_cycles"] <= found["l2_far_cycles"] < 2000
-    assert 0 <= found["l2_far_share"] <= 1
+    assert 50 < found["l2_least_cycles"] <= found["l2_cycles"] <= found["l2_most_cycles"] < 2000
+    if "l2_other_part_cycles" in found:
+        assert found["l2_cycles"] < found["l2_other_part_cycles"] < found["memory_far_cycles"]
+        assert found["l2_cycles"] < found["memory_near_cycles"] < found["memory_far_cycles"]

@@ -286,3 +286,16 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert "| fp32-32 |" in text
     assert "tf32-32 (CPUs have no tf32.)" in text
     assert study.main(["--device", "cpu", "--rows", "nonsense"]) == 2
+
+
+def test_watts_of_short_turns_are_not_told():
+    row = study.Row("fp16", 1024, 1024, 1024, bar=1.10)
+    both = [
+        result("fp16-1024", telemetry=Telemetry(power_w=841.0)),
+        result("fp16-1024", vendor=True, telemetry=Telemetry(power_w=594.0)),
+    ]
+    assert "841" in report.markdown(both, [row], "A card", {})
+    short = [replace(r, details={**r.details, "block_s": 0.05}) for r in both]
+    text = report.markdown(short, [row], "A card", {})
+    assert "841" not in text
+    assert "TFLOP/J at least" not in text

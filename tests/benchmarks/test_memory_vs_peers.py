@@ -45,9 +45,19 @@ def rates(figures):
 def test_babelstream_is_read_at_its_mean_rate():
     found = rates(memory_tools.babelstream(BABELSTREAM))
     assert found["copy", "fp64"] == pytest.approx(4e12 * 0.001 / 0.00125)
+    assert {f.how for f in memory_tools.babelstream(BABELSTREAM)} == {
+        "mean, host clock, arrays of 2 GiB"
+    }
     assert set(found) == {(op, "fp64") for op in ("copy", "scale", "add", "triad", "dot")}
-    binary = BABELSTREAM.replace("max_mbytes_per_sec", "max_mibytes_per_sec")
-    assert rates(memory_tools.babelstream(binary))["add", "fp64"] == 4350000 * 2**20
+    for unit, size in (("mibytes", 2**20), ("MB", 1e6), ("MiB", 2**20), ("GB", 1e9)):
+        other = BABELSTREAM.replace("max_mbytes_per_sec", f"max_{unit}_per_sec")
+        assert rates(memory_tools.babelstream(other))["add", "fp64"] == 4350000 * size
+
+
+@pytest.mark.parametrize(("size", "elements"), [(2**28, 2**25), (2**32, 2**27)])
+def test_babelstream_gets_no_arrays_that_it_would_check_for_minutes(size, elements):
+    words = memory_tools.TOOLS[0].arguments(size, "fp64")
+    assert words[words.index("--arraysize") + 1] == str(elements)
 
 
 def test_gpu_stream_is_read_at_its_best_block_size():

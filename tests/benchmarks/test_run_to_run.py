@@ -70,6 +70,15 @@ def test_copies_of_pinned_memory_are_held_to_less():
     assert verdicts == ["", "apart", "not judged"]
 
 
+@pytest.mark.parametrize(("name", "apart", "verdict"), [
+    ("bandwidth", 1.004, ""), ("bandwidth", 1.006, "apart"),
+    ("latency", 1.009, ""), ("latency", 1.011, "apart"),
+])  # fmt: skip
+def test_memory_is_held_to_half_a_percent_and_its_latencies_to_one(name, apart, verdict):
+    pair = [replace(transfer(run, t), benchmark=name) for run, t in (("a", 1.0), ("b", apart))]
+    assert [row.verdict for row in study.rows(pair, "")] == [verdict]
+
+
 def test_a_case_that_a_process_lacks_is_left_out_and_one_process_is_none():
     assert study.rows([launch("a", [3e-6])], "") == []
     assert study.rows([launch("a", [3e-6]), transfer("b", 1.0)], "") == []

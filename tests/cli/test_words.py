@@ -58,6 +58,16 @@ def test_axes_of_the_other_kind_of_device():
         points(kind="cpu", path="sm80")
 
 
+def test_a_unit_that_lacks_a_format_costs_no_other_unit():
+    """Of `--dtype fp32,int8 --unit avx2,amx` one pair does not exist: skipped, with a reason."""
+    peak = benchmark("peak")
+    for kind, own in (("cpu", {"threads": 1}), ("cuda", {"sms": 2})):
+        units = {"cpu": ("avx2", "amx"), "cuda": ("ffma", "wgmma")}[kind]
+        found = [{"unit": unit, **own} for unit in units]
+        for dtype in ("fp32", "int8"):
+            words.refuse_impossible(peak, dtype, found)
+
+
 @pytest.mark.parametrize("word", ["0", "-4", "1.5", "4096x", "1e99", "", "99999999999999999999"])
 def test_sizes_that_cannot_be_meant(word):
     with pytest.raises(UsageError, match="--m"):

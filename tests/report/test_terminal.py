@@ -100,3 +100,11 @@ def test_results_of_a_gpu_fit_eighty_columns_and_each_row_has_a_rate(name):
     text = out.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     assert text.count("/s") + text.count("ns") >= len(results)
+
+
+def test_names_stay_whole_in_a_file(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    name = "sm90_fp16_128x256x64_cluster_of_two_with_long_name"
+    out = io.StringIO()
+    Terminal(out).table(TITLES, [(name, "words", "1", "2"), *ROWS], (2, 3))
+    assert name in out.getvalue()

@@ -9,6 +9,7 @@ from pymicro import operands, streams
 from pymicro.dtypes import DTYPES
 from pymicro.errors import UsageError, WrongResult
 from pymicro.suite import benchmark
+from pymicro.suite.stream_reference import Streamed
 
 BANDWIDTH = benchmark("bandwidth")
 OPS = tuple(streams.INPUTS)
@@ -80,6 +81,20 @@ def test_wrong_results_fail(op, dtype, spoil):
         c.view(f"u{c.dtype.itemsize}")[-1] ^= 1 << (c.dtype.itemsize * 8 - 3)
     with pytest.raises(WrongResult, match="wrong result"):
         reference.check(c)
+
+
+@pytest.mark.parametrize(("dtype", "smallest"), [("fp16", 2.0**-14), ("fp32", 2.0**-126)])
+def test_products_below_the_normal_numbers_are_right_to_their_last_bit_only(dtype, smallest):
+    """Found on a card: fp16 numbers of 1e-5 times s are rounded to whole 2^-24."""
+    row = DTYPES[dtype]
+    a = np.array([1.5 * smallest, 0.1 * smallest, 0.01 * smallest], row.storage)
+    wide = a.astype(np.float64) * streams.SCALARS[dtype]
+    reference = Streamed(row, "scale", a, None)
+    right = wide.astype(row.storage)
+    reference.check(right)
+    step = np.finfo(row.storage).smallest_subnormal
+    with pytest.raises(WrongResult):
+        reference.check(right + 4 * step)
 
 
 @pytest.mark.parametrize(("op", "arrays"), list(zip(OPS, (1, 1, 2, 2, 3, 3, 2), strict=True)))

@@ -65,18 +65,38 @@ def test_rings_that_cannot_be(changes, said):
         LATENCY.operands("int32", point(**changes))
 
 
-def test_l2_partitions_are_two_groups_for_each_sm():
-    from pymicro.backends.cuda.latency import two_groups
+# Four SMs with eight lines each. Reading the clock costs 20 cycles of a single load.
+STEADY = np.array([[272.0], [280.0], [284.0], [295.0]]) + np.zeros((4, 8))
+HOMES_ARE_THERE = np.arange(8) % 2 == 0
 
-    rng = np.random.default_rng(0)
-    far = rng.random((8, 1000)) < 0.5
-    cycles = np.where(far, 300.0, 210.0) + rng.normal(0, 3, far.shape)
-    found = two_groups(cycles)
-    assert found["l2_near_cycles"] == pytest.approx(210, abs=1)
-    assert found["l2_far_cycles"] == pytest.approx(300, abs=1)
-    assert found["l2_far_share"] == pytest.approx(far.mean(), abs=0.001)
-    alike = two_groups(np.full((8, 1000), 250.0))
-    assert alike["l2_near_cycles"] == alike["l2_far_cycles"] == 250
+
+def test_an_sm_of_the_other_part_pays_once_for_lines_at_home_there():
+    from pymicro.backends.cuda.latency import distances
+
+    seconds = STEADY + 20
+    firsts = seconds.copy()
+    firsts[2:, HOMES_ARE_THERE] += 176
+    from_memory = np.where(HOMES_ARE_THERE, 736.0, 555.0) + np.zeros((4, 8))
+    found = distances(from_memory, firsts, seconds, STEADY)
+    assert found == pytest.approx(
+        {
+            "l2_cycles": 282.0,
+            "l2_least_cycles": 272.0,
+            "l2_most_cycles": 295.0,
+            "l2_other_part_cycles": 282.0 + 176,
+            "memory_near_cycles": 535.0,
+            "memory_far_cycles": 716.0,
+        }
+    )
+
+
+def test_one_line_that_waits_for_its_page_makes_no_second_part():
+    from pymicro.backends.cuda.latency import distances
+
+    firsts = STEADY + 20
+    firsts[:, 0] += 400
+    found = distances(firsts, firsts, STEADY + 20, STEADY)
+    assert set(found) == {"l2_cycles", "l2_least_cycles", "l2_most_cycles"}
 
 
 @pytest.mark.parametrize("pages", ["huge", "small"])

@@ -6,6 +6,9 @@
 //
 // With DRAIN_BULK the result goes back over a's tile and leaves by the engine, else each thread
 // stores its own. A stage that leaves by the engine is refilled LAG tiles later, when it was read.
+// Blocks of a sum begin with tiles of their own and then take whichever is next, so that none is
+// left with work when others have none (an H200 gains 0.3 percent of 4 GiB). Two such launches must
+// not overlap, since they share the count.
 
 #include "bandwidth/access.cuh"
 #include "common/bulk.cuh"
@@ -18,6 +21,8 @@ constexpr u32 kLag = STAGES / 2;
 
 #if __CUDA_ARCH__ >= 900
 extern __shared__ __align__(128) Pack ring[];
+// Numbers of a sum's tiles that were asked for; zero between launches.
+__device__ u32 asked;
 
 struct Ring {
   u32 full;  // address of the first of STAGES barriers
@@ -28,9 +33,8 @@ struct Ring {
   DEVICE u32 barrier(u32 turn) const { return full + turn % STAGES * 8; }
 };
 
-DEVICE void fetch(const Stream& w, const Ring& r, u32 turn) {
-  if (turn >= r.turns) return;
-  const i64 at = r.tile(turn) * kTilePacks;
+DEVICE void fetch(const Stream& w, const Ring& r, u32 turn, i64 tile) {
+  const i64 at = tile * kTilePacks;
   const u32 barrier = r.barrier(turn), to = shared_address(r.stage(turn));
   barrier_expect(barrier, kInputs * kTileBytes);
   if constexpr (kLoad == Load::first) {
@@ -77,21 +81,51 @@ DEVICE void write_tiles(const Stream& w, const Ring& r) {
 
 DEVICE void pass_tiles(const Stream& w, const Ring& r, Totals& totals) {
   if (threadIdx.x == 0)
-    for (u32 turn = 0; turn < STAGES; ++turn) fetch(w, r, turn);
+    for (u32 turn = 0; turn < STAGES && turn < r.turns; ++turn) fetch(w, r, turn, r.tile(turn));
   for (u32 turn = 0; turn < r.turns; ++turn) {
     barrier_wait(r.barrier(turn), turn / STAGES & 1);
     work(w, r.tile(turn), r.stage(turn), totals);
     __syncthreads();
     if (threadIdx.x != 0) continue;
+    u32 next = turn + STAGES;
     if constexpr (kDrainBulk) {
       drain(w, r.tile(turn), r.stage(turn));
       bulk_wait_read<kLag>();
-      if (turn >= kLag) fetch(w, r, turn - kLag + STAGES);
-    } else {
-      fetch(w, r, turn + STAGES);
+      if (turn < kLag) continue;
+      next -= kLag;
     }
+    if (next < r.turns) fetch(w, r, next, r.tile(next));
   }
   if (kDrainBulk && threadIdx.x == 0) bulk_wait_read<0>();
+}
+
+// A block asks for as many numbers as it does tiles, and for one ahead: whoever gets the last of all
+// sets the count back.
+DEVICE void sum_tiles(const Stream& w, const Ring& r, Totals& totals) {
+  __shared__ u32 tiles[STAGES];
+  const u32 given = STAGES * gridDim.x;
+  const auto start = [&](u32 turn, u32 tile) {
+    tiles[turn % STAGES] = tile;
+    if (tile < r.tiles) fetch(w, r, turn, tile);
+    else barrier_arrive(r.barrier(turn));
+  };
+  u32 next = 0;
+  if (threadIdx.x == 0) {
+    for (u32 turn = 0; turn < STAGES; ++turn) start(turn, u32(r.tile(turn)));
+    next = atomicAdd(&asked, 1);
+  }
+#pragma unroll 1
+  for (u32 turn = 0;; ++turn) {
+    barrier_wait(r.barrier(turn), turn / STAGES & 1);
+    const u32 tile = tiles[turn % STAGES];
+    if (tile >= r.tiles) break;
+    work(w, tile, r.stage(turn), totals);
+    __syncthreads();
+    if (threadIdx.x != 0) continue;
+    start(turn + STAGES, given + next);
+    next = atomicAdd(&asked, 1);  // A turn ahead, so that nobody waits for the answer.
+  }
+  if (threadIdx.x == 0 && next == r.tiles + gridDim.x - 1) asked = 0;
 }
 #endif
 
@@ -110,6 +144,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   __syncthreads();
   Totals totals = {};
   if constexpr (kOp == Op::write) write_tiles(w, r);
+  else if constexpr (kReduces) sum_tiles(w, r, totals);
   else pass_tiles(w, r, totals);
   if (tiles % gridDim.x == blockIdx.x) finish(w, i64(tiles) * kTilePacks, count, totals);
   if constexpr (kReduces) write_partial_sum(totals, (Sum*)c);

@@ -11,16 +11,16 @@
 //
 // Arrays that stay in L2 are gone through `passes` times, since one pass would be over before the
 // launch is. Blocks go on from pass to pass without a stop, so that none idles at the end of each.
-// With ROTATE=1 a tile goes to the next SM's block in each pass: SMs that lie side by side may then
-// share what they ask L2 for.
+// With SHARE=n the n blocks of a cluster read every tile together, each a pass of its own: what
+// SMs side by side ask for at once, L2 sends once. Sums only, compute capability 9.0 and later.
 
 #include "bandwidth/access.cuh"
 
 #ifndef PREFETCH
 #define PREFETCH 0
 #endif
-#ifndef ROTATE
-#define ROTATE 0
+#ifndef SHARE
+#define SHARE 1
 #endif
 
 constexpr int kTile = THREADS * UNROLL;  // packs
@@ -33,12 +33,10 @@ DEVICE void prefetch(const Pack* from) {
 }
 #endif
 
-// Where in the array tile `turn` of pass `pass` lies.
-DEVICE u32 rotated(u32 turn, u32 pass, u32 tiles) {
-  if constexpr (!ROTATE) return turn;
-  const u32 grid = gridDim.x;
-  const u32 shift = (tiles + grid - (grid / 2 + 1) % grid) % grid;
-  return u32((turn + u64(pass) * shift) % tiles);
+DEVICE void meet() {
+#if SHARE > 1 && defined(SYNC) && SYNC
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
 }
 
 DEVICE void one_tile(const Stream& w, i64 first, Totals& totals) {
@@ -67,15 +65,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 #endif
   Totals totals = {};
-  u32 turn = blockIdx.x;
+  const u32 groups = gridDim.x / SHARE, group = blockIdx.x / SHARE, rank = blockIdx.x % SHARE;
+  u32 turn = group;
 #pragma unroll 1
-  for (u32 pass = 0; pass < passes; ++pass) {
-    if (pass + 1 == passes) totals = {};  // Sums are those of the last pass.
+  for (u32 pass = rank; pass < passes; pass += SHARE) {
+    if (pass + SHARE >= passes) totals = {};  // Sums are those of a block's last pass.
 #pragma unroll 1
-    for (; turn < tiles; turn += gridDim.x)
-      one_tile(w, i64(rotated(turn, pass, tiles)) * kTile + threadIdx.x, totals);
+    for (; turn < tiles; turn += groups) {
+      meet();
+      one_tile(w, i64(turn) * kTile + threadIdx.x, totals);
+    }
     turn -= tiles;
-    if (pass % gridDim.x == blockIdx.x) finish(w, i64(tiles) * kTile, count, totals);
+    if (pass / SHARE % groups == group) finish(w, i64(tiles) * kTile, count, totals);
   }
+  if (SHARE > 1 && rank != 0) totals = {};  // Each block of a cluster has the same.
   if constexpr (kReduces) write_partial_sum(totals, (Sum*)c);
 }

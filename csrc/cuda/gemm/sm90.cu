@@ -10,7 +10,7 @@
 // registers and is stored during the next one's products); PROMOTE (1: add the tensor core's sums
 // to full-precision ones after every stage); POLICY_A, POLICY_B (evict_first, evict_normal or
 // evict_last: order of leaving the second-level cache); BATCH (1: several products, whose rows of A,
-// of B and of C lie one behind the other, tiles dividing m evenly); WHOLE (1: no tile is cut along k).
+// of B and of C lie one behind the other, tiles dividing m evenly).
 
 #define POLICY__(word) policy_##word()
 #define POLICY_(word) POLICY__(word)

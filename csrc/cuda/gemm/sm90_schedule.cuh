@@ -45,9 +45,6 @@ struct Schedule {
     if (tile < plan.whole) {
       tile += (int)cluster_count();
     } else {
-#if WHOLE
-      return false;
-#endif
       const int tail_steps = (plan.rows * plan.columns - plan.whole) * plan.k_steps;
       const int end = min(((int)cluster_index() + 1) * plan.share, tail_steps);
       if (position >= end) return false;

@@ -8,12 +8,13 @@
 //   chase(base, at, warm_up, rounds, out)   warm_up + rounds times kSteps loads from *at on, where
 //                                           the next chase will begin; see Out
 //
-// STEP is the instruction: a load by cache level, a volatile one for memory of the host, or an
-// atomic that adds nothing.
+// STEP is the instruction: a load by cache level, one by a generic address (which the SM first tells
+// from shared memory: what compilers emit for a pointer that was itself loaded), a volatile one for
+// memory of the host, or an atomic that adds nothing.
 
 #include "latency/clocks.cuh"
 
-enum class Step { l1, l2, host, atomic };
+enum class Step { l1, l2, generic, host, atomic };
 
 constexpr int kSteps = 32;
 
@@ -24,6 +25,8 @@ DEVICE u64 next(u64 at) {
     asm volatile("ld.global.ca.u64 %0, [%1];" : "=l"(to) : "l"(at));
   if constexpr (Step::STEP == Step::l2)
     asm volatile("ld.global.cg.u64 %0, [%1];" : "=l"(to) : "l"(at));
+  if constexpr (Step::STEP == Step::generic)
+    asm volatile("ld.u64 %0, [%1];" : "=l"(to) : "l"(at));
   if constexpr (Step::STEP == Step::host)
     asm volatile("ld.volatile.global.u64 %0, [%1];" : "=l"(to) : "l"(at));
   if constexpr (Step::STEP == Step::atomic)

@@ -14,6 +14,7 @@ from pymicro.backends.base import Place, Prepared
 from pymicro.backends.cuda.bandwidth_rows import (
     PACK_BYTES,
     RESIDENT,
+    SHARED,
     STATIC_SHARED_BYTES,
     STREAMS,
     Capability,
@@ -32,8 +33,9 @@ _TRIES = 3
 
 
 def variants(dtype: str, place: Place) -> tuple[str, ...]:
-    """The fastest of our kernels, and the driver's own copy and fill."""
-    return ("fastest", "driver")
+    """The fastest of our kernels, and the driver's own copy and fill; `shared` is how L2 is read
+    where pairs of SMs ask for the same lines."""
+    return ("fastest", "driver", "shared")
 
 
 def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
@@ -61,6 +63,7 @@ def _also_write(level: str) -> str:
 def _prepare_stream(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     op, times = case.params["op"], passes(case.params)
     candidates = RESIDENT if times > 1 else STREAMS[op]
+    candidates = SHARED if case.variant == "shared" else candidates
     usable = [
         row
         for row in candidates
@@ -98,7 +101,8 @@ def bind_stream(
     fitting = case.params["sms"] * blocks_per_sm(kernel, row.threads, shared)
     grid = min(fitting, tiles) if row.persistent or is_reduction(op) else tiles
     if is_reduction(op):
-        grid = min(grid, PARTIALS)
+        clusters = min(grid, fitting // row.cluster, PARTIALS // row.cluster)
+        grid = max(clusters, 1) * row.cluster
     out = arrays["c"]
     a, b = (arrays.get(name, out).ptr for name in "ab")
     count = size // _itemsize(case.dtype)
@@ -111,7 +115,8 @@ def bind_stream(
         ctypes.c_uint32(passes(case.params)),
         ctypes.c_uint32(fitting),
     ]
-    return kernel.bind((grid, 1, 1), (row.threads, 1, 1), arguments, place.stream, shared)
+    grid_, block, cluster = (grid, 1, 1), (row.threads, 1, 1), (row.cluster, 1, 1)
+    return kernel.bind(grid_, block, arguments, place.stream, shared, cluster)
 
 
 def _prepare_driver(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:

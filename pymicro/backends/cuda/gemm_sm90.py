@@ -40,7 +40,6 @@ def row(
     promote: bool = False,
     policies: tuple[str, str] = ("evict_normal", "evict_normal"),
     batched: bool = False,
-    whole: bool = False,
     variant: str = "",
 ) -> GemmKernel:
     """A configuration: `block` is the tile of C of one block, `cluster` blocks down and across C
@@ -66,7 +65,8 @@ def row(
         "POLICY_A": policies[0],
         "POLICY_B": policies[1],
     }
-    defines |= {name: 1 for name, on in (("BATCH", batched), ("WHOLE", whole)) if on}
+    if batched:
+        defines["BATCH"] = 1
     return GemmKernel(
         path="sm90",
         dtype=dtype,
@@ -89,8 +89,8 @@ def row(
     )
 
 
-# A band of A is read for every column of tiles, B once for every band: what stays in the second-
-# level cache is then A. It saved a hundredth of the time under the power limit of an H200.
+# A band of A is read for every column of tiles, B once for every band: B is first to leave the
+# second-level cache, A last. It saved a hundredth of the time under the power limit of an H200.
 _KEEP_A = ("evict_last", "evict_first")
 
 

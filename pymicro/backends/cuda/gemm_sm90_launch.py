@@ -67,7 +67,7 @@ def plan(kernel: GemmKernel, m: int, n: int, k: int, clusters: int) -> tuple[Pla
     rows, columns = cluster_tiles(kernel, m, n)
     k_steps = math.ceil(k / kernel.tile[2])
     tiles, group = rows * columns, panel_rows(kernel, rows, k)
-    cut, share = _cut_tiles(kernel, tiles, k_steps, clusters)
+    cut, share = _cut_tiles(tiles, k_steps, clusters)
     if not cut:
         clusters = _in_step(tiles, group, clusters)
     chosen = Plan(m=m, n=n, k_steps=k_steps, rows=rows, columns=columns, group=group)
@@ -77,15 +77,13 @@ def plan(kernel: GemmKernel, m: int, n: int, k: int, clusters: int) -> tuple[Pla
     return chosen, math.ceil(cut * k_steps / share)
 
 
-def _cut_tiles(kernel: GemmKernel, tiles: int, k_steps: int, clusters: int) -> tuple[int, int]:
+def _cut_tiles(tiles: int, k_steps: int, clusters: int) -> tuple[int, int]:
     """How many tiles of the last round to cut along k, and steps of k of each cluster's share."""
     cut = tiles % clusters
     share = math.ceil(cut * k_steps / clusters)
     saved = (k_steps - share) / (math.ceil(tiles / clusters) * k_steps)
     is_dear = cut > _MOST_CUT * clusters or k_steps - share < _CUT_COST_STEPS
-    if has(kernel, "WHOLE") or is_dear or saved < _LEAST_SAVED:
-        return 0, 0
-    return cut, share
+    return (0, 0) if is_dear or saved < _LEAST_SAVED else (cut, share)
 
 
 def _in_step(tiles: int, group: int, clusters: int) -> int:
@@ -96,11 +94,6 @@ def _in_step(tiles: int, group: int, clusters: int) -> int:
     fewer = clusters - clusters % group if group < clusters else clusters
     is_worth = math.ceil(tiles / fewer) <= _MORE_ROUNDS * math.ceil(tiles / clusters)
     return fewer if is_worth else clusters
-
-
-def has(kernel: GemmKernel, name: str) -> bool:
-    """Whether a row sets a macro that is off unless set."""
-    return dict(kernel.defines).get(name, 0) == 1
 
 
 def panel_rows(kernel: GemmKernel, rows: int, k: int) -> int:

@@ -16,9 +16,13 @@ from pymicro.errors import Unavailable
 Capability = tuple[int, int]
 _MOST_SHARED_BYTES = 48 * 1024
 _L2_FROM_BYTES = 2**20  # no L1 is as large
-# Lines for the search of L2's partitions, at a stride that meets all channels; the last as in
-# `partitions.cu`. %smid may exceed the number of SMs where some are fused off.
-_PROBED_LINES, _PROBE_STRIDE_BYTES, _PROBE_STEPS, _MOST_SMS = 1024, 16 * 1024 + 128, 16, 1024
+# Lines of each SM for the search of L2's parts, at a stride that meets homes in both (they change
+# every 4 KiB or more), yet all of one SM's in a page or two; steps as in `partitions.cu`. %smid may
+# exceed the number of SMs where some are fused off.
+_PROBED_LINES, _PROBE_STRIDE_BYTES, _PROBE_STEPS, _MOST_SMS = 64, 4 * 1024 + 128, 16, 256
+# A first load by so much slower than the second crossed from one part to the other; an SM of the
+# part that has all lines meets none but a few that wait for a page's translation.
+_SLOW_FIRST, _FEWEST_SLOW = 1.25, 0.2
 _LINE_BYTES = 128
 _LINKERS = 256  # threads that lay a ring on chip, or a block of those that lay one in memory
 
@@ -44,6 +48,7 @@ class ChaseKernel:
 # (where, step) -> kernel. A load of device memory may be kept in L1; the ring's size decides.
 ROWS: dict[tuple[str, str], ChaseKernel] = {
     ("memory", "load"): ChaseKernel("latency/chase.cu", "l1"),
+    ("memory", "generic"): ChaseKernel("latency/chase.cu", "generic"),
     ("memory", "atomic"): ChaseKernel("latency/chase.cu", "atomic"),
     ("host", "load"): ChaseKernel("latency/chase.cu", "host"),
     ("shared", "load"): ChaseKernel("latency/on_chip.cu", "load"),
@@ -51,6 +56,9 @@ ROWS: dict[tuple[str, str], ChaseKernel] = {
     ("dsmem", "load"): ChaseKernel("latency/on_chip.cu", "load", 1, (9, 0)),
     ("dsmem", "atomic"): ChaseKernel("latency/on_chip.cu", "atomic", 1, (9, 0)),
 }
+# L1 knows lines by their virtual addresses, so a hit there says nothing of translations, which
+# places a page or more apart are about.
+PAST_L1, _PAGE_BYTES = ChaseKernel("latency/chase.cu", "l2"), 4096
 
 
 def variants(dtype: str, place: Place) -> tuple[str, ...]:
@@ -63,16 +71,28 @@ def prepare(case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
     Raises:
         Unavailable: this kind of step does not exist there, or the ring does not fit.
     """
-    where, step = case.params["where"], case.params["step"]
-    row = ROWS.get((where, step))
-    if row is None:
-        raise Unavailable(f"an {step} on {where} memory is not measured.")
+    row = kernel_of(case.params)
     assert place.capability is not None
     if place.capability < row.first:
         raise Unavailable("clusters need compute capability 9.0 or later.")
     if chains.is_on_chip(case.params):
         return _on_chip(row, case, place, arrays)
     return _in_memory(row, case, place, arrays)
+
+
+def kernel_of(params: Mapping[str, Any]) -> ChaseKernel:
+    """The chase for a case.
+
+    Raises:
+        Unavailable: this kind of step does not exist there.
+    """
+    where, step = params["where"], params["step"]
+    if (where, step) == ("memory", "load") and params["stride"] >= _PAGE_BYTES:
+        return PAST_L1
+    row = ROWS.get((where, step))
+    if row is None:
+        raise Unavailable(f"{step} on {where} memory is not measured.")
+    return row
 
 
 def _on_chip(row: ChaseKernel, case: Case, place: Place, arrays: Mapping[str, Any]) -> Prepared:
@@ -120,19 +140,15 @@ def _in_memory(row: ChaseKernel, case: Case, place: Place, arrays: Mapping[str, 
         ring.free()
         first.free()
 
-    in_l2 = row.step == "l1" and _L2_FROM_BYTES <= count * stride <= _l2_bytes(place)
+    in_l2 = row.step in ("l1", "generic") and _L2_FROM_BYTES <= count * stride <= _l2_bytes(place)
     return Prepared(call, {"kernel": row.name} | (partitions(place) if in_l2 else {}), close)
 
 
 def _settle(call: Call, case: Case, place: Place, lines_bytes: int) -> None:
     """Leave in L2 what a walk of many rounds leaves there: of lines that may be there in part,
     what it keeps from round to round; of more lines nothing."""
-    l2_bytes = _l2_bytes(place)
-    if lines_bytes > 2 * l2_bytes:
-        other = _device(2 * l2_bytes)
-        other.fill_bytes(0)
-        driver.check(driver.cuda().cuCtxSynchronize())
-        other.free()
+    if lines_bytes > 2 * _l2_bytes(place):
+        _displace(place)
         return
     for _ in range(-(-chains.places(case.params) // chains.steps(case.params))):
         call()
@@ -144,47 +160,77 @@ def _l2_bytes(place: Place) -> int:
 
 @cache
 def partitions(place: Place) -> dict[str, float]:
-    """Cycles of an L2 hit in the partition near an SM and in the one far from it.
+    """Cycles of L2 hits and of loads from memory, as far as they depend on who asks for what.
 
-    Each SM times loads of lines spread over half of L2; its lines fall into two groups. On a chip
-    with one partition both figures are about the same.
+    `l2_cycles` is the median over SMs of a hit, `l2_least_cycles` and `l2_most_cycles` the nearest
+    and the farthest SM's. Where L2 has two parts, `l2_other_part_cycles` is a hit that only the
+    other part holds, `memory_near_cycles` and `memory_far_cycles` loads of lines whose home is in
+    an SM's own part and in the other.
     """
     import numpy as np
 
-    base = driver.Buffer((_PROBED_LINES * _PROBE_STRIDE_BYTES // 8,), "uint64")
-    words = np.zeros(base.shape, np.uint64)
-    offsets = np.arange(_PROBED_LINES, dtype=np.uint64) * np.uint64(_PROBE_STRIDE_BYTES)
-    words[(offsets // np.uint64(8)).astype(np.intp)] = np.uint64(base.ptr) + offsets
-    base.upload(words)
-    taken = driver.Buffer((_MOST_SMS, _PROBED_LINES), "uint32")
-    taken.fill_bytes(0)
-    arguments = [
-        ctypes.c_uint64(base.ptr),
-        ctypes.c_uint32(_PROBED_LINES),
-        ctypes.c_int64(_PROBE_STRIDE_BYTES),
-        ctypes.c_uint32(4),
-        ctypes.c_uint64(taken.ptr),
-    ]
-    probe = _load(ChaseKernel("latency/partitions.cu", "l2"), "partitions", place)
-    probe.bind((place.sm_count, 1, 1), (1, 1, 1), arguments, place.stream)()
-    cycles = taken.download().astype(np.float64) / _PROBE_STEPS
+    each, stride = ctypes.c_uint32(_PROBED_LINES), ctypes.c_int64(_PROBE_STRIDE_BYTES)
+    base = driver.Buffer((_MOST_SMS * _PROBED_LINES * _PROBE_STRIDE_BYTES,), "uint8")
+    cycles = driver.Buffer((2, _MOST_SMS, _PROBED_LINES), "uint32")
+    cycles.fill_bytes(0)
+    at, out = ctypes.c_uint64(base.ptr), ctypes.c_uint64(cycles.ptr)
+    every = [at, ctypes.c_uint32(_MOST_SMS * _PROBED_LINES), stride]
+    sms = ctypes.c_uint32(_MOST_SMS)
+
+    def launch(entry: str, blocks: int, threads: int, arguments: list[Any]) -> Any:
+        kernel = _load(ChaseKernel("latency/partitions.cu", "l2"), entry, place)
+        kernel.bind((blocks, 1, 1), (threads, 1, 1), arguments, place.stream)()
+        return cycles.download().astype(np.float64)
+
+    blocks = place.sm_count or 1
+    launch("place", blocks, _LINKERS, every)
+    _displace(place)
+    from_memory, _ = launch("firsts", blocks, 1, [at, each, stride, sms, out])
+    _displace(place)
+    launch("touch", 1, _LINKERS, [*every, at])
+    firsts, seconds = launch("firsts", blocks, 1, [at, each, stride, sms, out])
+    steady, _ = launch("again", blocks, 1, [at, each, stride, ctypes.c_uint32(4), out])
     base.free()
-    taken.free()
-    return two_groups(cycles[cycles.any(axis=1)])
+    cycles.free()
+    known = firsts.any(axis=1)
+    return distances(*(x[known] for x in (from_memory, firsts, seconds, steady / _PROBE_STEPS)))
 
 
-def two_groups(cycles: Any) -> dict[str, float]:
-    """Medians of the two groups that each SM's lines (a row of `cycles`) fall into."""
+def distances(from_memory: Any, firsts: Any, seconds: Any, steady: Any) -> dict[str, float]:
+    """What `partitions` gives, of cycles by SM and line: loads that found L2 without the line,
+    first loads after one SM had asked for all lines, the loads after those, and loads in a row.
+
+    Single loads carry the cost of reading the clock, loads in a row do not.
+    """
     import numpy as np
 
-    low, high = np.percentile(cycles, [10, 90], axis=1)
-    is_far = cycles > ((low + high) / 2)[:, None]
-    near, far = cycles[~is_far], cycles[is_far]
-    return {
-        "l2_near_cycles": float(np.median(near)),
-        "l2_far_cycles": float(np.median(far)) if far.size else float(np.median(near)),
-        "l2_far_share": float(is_far.mean()),
+    by_sm = steady.mean(axis=1)
+    hit = float(np.median(by_sm))
+    found = {
+        "l2_cycles": hit,
+        "l2_least_cycles": float(by_sm.min()),
+        "l2_most_cycles": float(by_sm.max()),
     }
+    is_slow = firsts > _SLOW_FIRST * seconds
+    is_other = is_slow.mean(axis=1) > _FEWEST_SLOW
+    if not is_other.any():
+        return found
+    is_far, reading = is_slow[is_other], float(np.median(seconds)) - hit
+    extra = (firsts - seconds)[is_other][is_far]
+    loads = from_memory[is_other]
+    return found | {
+        "l2_other_part_cycles": hit + float(np.median(extra)),
+        "memory_near_cycles": float(np.median(loads[~is_far])) - reading,
+        "memory_far_cycles": float(np.median(loads[is_far])) - reading,
+    }
+
+
+def _displace(place: Place) -> None:
+    """Leave nothing of others in L2."""
+    other = _device(2 * _l2_bytes(place))
+    other.fill_bytes(0)
+    driver.check(driver.cuda().cuCtxSynchronize())
+    other.free()
 
 
 def _lay(row: ChaseKernel, place: Place, base: int, order: Any, count: int, stride: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pymicro import compiler, driver
@@ -132,7 +132,7 @@ def _vector(
 
 # fp8 as mma.sync: 9.0 and 10.x compute it in fp16. dmma on 12.x: the assembler pads each product
 # with dozens of empty instructions, so that the loop fits no instruction cache.
-ROWS = (
+_ROWS = (
     *(_wgmma(unit, dtype) for unit in ("wgmma", *FEEDS) for dtype in _WGMMA),
     _mma("fp16", ("HMMA.16816.F32", "HMMA.1688.F32"), (7, 5)),
     _mma("bf16", ("HMMA.16816.F32.BF16",), (8, 0)),
@@ -146,6 +146,16 @@ ROWS = (
     _vector("dfma", "fp64", "DFMA", (6, 1)),
     _vector("dp4a", "int8", "IDP.4A.S8.S8", (6, 1)),
     _vector("imad", "int32", "IMAD", (7, 0)),
+)
+# Where each was found right, in the form that it has now.
+_H200 = {
+    *((unit, dtype) for unit in ("wgmma", *FEEDS) for dtype in ("fp16", "bf16")),
+    *(("mma", dtype) for dtype in ("fp16", "bf16", "int8", "tf32")),
+    ("dmma", "fp64"), ("dp4a", "int8"), ("imad", "int32"),
+}  # fmt: skip
+ROWS = tuple(
+    replace(row, ran_on=("h200_sxm_141gb",)) if (row.probe.unit, row.probe.dtype) in _H200 else row
+    for row in _ROWS
 )
 _BY_UNIT = {(row.probe.unit, row.probe.dtype): row for row in ROWS}
 
