@@ -29,7 +29,7 @@ DECODE = {
     "vector": {"decode_floors": 2.0, "key_s": 1e-7, "block_key_s": 1e-7},
     "tensor": {"decode_floors": 2.0, "key_s": 1e-8, "block_s": 1e-6, "block_key_s": 1e-8},
 }
-AT_ONCE = {"vector": 3, "tensor": 16}
+BLOCKS_AN_SM = {"vector": 3, "tensor": 16}
 
 
 def error(p: Primitives, readings: Sequence[Reading]) -> float:
@@ -148,7 +148,7 @@ def attention(
     def row_of(c: Constants) -> FusedAttention:
         step = {name: c[name] for name in DECODE[unit_name] if name in c}
         return FusedAttention(
-            **{name: c[name] for name in rate}, at_once=AT_ONCE[unit_name],
+            **{name: c[name] for name in rate}, blocks_an_sm=BLOCKS_AN_SM[unit_name],
             **({"key_s": 1e-12} | step),
         )  # fmt: skip
 

@@ -199,8 +199,8 @@ class Clock:
         full_s = work.flop / (rate * share * p.library.speed.value)
         if not _is_decode(work):
             return max(full_s, work.columns * row.key_s)
-        turns, rest = divmod(work.blocks / p.sm_count, row.at_once)
-        return turns * _together_s(row, work.columns, row.at_once) + _together_s(
+        turns, rest = divmod(work.blocks / p.sm_count, row.blocks_an_sm)
+        return turns * _together_s(row, work.columns, row.blocks_an_sm) + _together_s(
             row, work.columns, rest
         )
 

@@ -154,13 +154,14 @@ def _refuse_early(wanted: Job, given: dict[str, Any], device: Device) -> None:
     from pymicro.e2e import loader
     from pymicro.environment.node import node_name
     from pymicro.errors import Unavailable, UsageError
+    from pymicro.workloads.precisions import PRECISIONS
 
     loader.texts(given["text"], 1)
     node_name(given["label"])
     weights = given["weights"]
     if weights not in (None, "hub") and not Path(weights).exists():
         raise UsageError(f"--weights {weights}: there is no such folder; `hub` downloads.")
-    if wanted.precision == "tf32" and device.kind == "cpu":
+    if PRECISIONS[wanted.precision].allows_tf32 and device.kind == "cpu":
         raise UsageError("tf32 is a format of GPUs' matrix units; a CPU has fp32.")
     if given["graphs"] and device.kind == "cpu":
         raise Unavailable("--graphs replays CUDA graphs, and this run is on the CPU.")
