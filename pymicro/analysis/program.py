@@ -69,12 +69,19 @@ class Program:
     works: tuple[Work, ...]
     stretches: tuple[Stretch, ...]
 
+    @cached_property
+    def calls(self) -> Mapping[Work, float]:
+        """How often one batch calls each work."""
+        found = dict.fromkeys(self.works, 0.0)
+        for stretch in self.stretches:
+            for place, count in stretch.counts.items():
+                found[self.works[place]] += stretch.times * count
+        return found
+
     @property
     def flop(self) -> float:
         """Operations of products and attention in one batch."""
-        return sum(
-            s.times * sum(self.works[step.work].flop for step in s.steps) for s in self.stretches
-        )
+        return sum(times * work.flop for work, times in self.calls.items())
 
 
 def compiled(trace: Trace, values: Mapping[str, int], fused: bool = False) -> Program:

@@ -80,6 +80,12 @@ PUBLISHED: Mapping[str, Mapping[str, Setting]] = {
     "t5-large": SUMMARISE,
     "distilbert": FINE_TUNE,
 }
+# The experiments, summarising also at the other ends of what its publication leaves open and what
+# decides the shapes of its products: one article at once, and greedy.
+EXPERIMENTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "t5-large": ({}, {"batch": 1}, {"batch": 1, "beams": 1}),
+    "distilbert": ({},),
+}
 # For models that no experiment fixes: enough to be typical, all assumed.
 _GENERATE = {"batch": 1, "length": 128, "output": 64, "records": 1}
 _TRAIN = {"batch": 32, "length": 128, "records": 32}
