@@ -2,6 +2,9 @@
 
     python benchmarks/kernels_per_operator.py --to kernels.jsonl
 
+One device's lines, as a table, are `reference/<device>/kernels.csv`, from which fit_primitives.py
+takes what operators launch.
+
 Runs every model under torch's profiler, a training step or a prompt with a few tokens, and writes
 one line for each phase, operator and dtype. Most operators are expected to launch one kernel;
 the others are why a trace alone cannot tell the number of launches.

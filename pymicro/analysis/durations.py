@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pymicro.analysis import products
-from pymicro.analysis.primitives import SHORT_PATHS, Kernel, Primitives
+from pymicro.analysis.primitives import SHORT_PATHS, FusedAttention, Kernel, Primitives
 from pymicro.analysis.work import Product, Work
 
 # In the order in which causes are taken away. `ideal`: the best format at the paper rate, and
@@ -25,9 +25,8 @@ PARTS = ("ideal", "format", "shape", "clock", "quality")
 _HELD, _LOST = 0.6, 2.0
 # Shapes that differ by more than a factor of eight in all are no neighbours.
 _NEAR = math.log(8.0)
-# Numbers of a head, queries of a block below which it is a decode step's, and how many blocks an SM
-# works on at once in effect.
-_HEAD, _FEW_QUERIES, _OVERLAP = 64, 8, 1.1
+# Numbers of a head, and queries of a block below which it is a decode step's.
+_HEAD, _FEW_QUERIES = 64, 8
 # Below this many rows the gradient of an embedding takes a path without sorting.
 _FEW_ROWS = 3072
 
@@ -38,6 +37,7 @@ class Duration:
 
     Attributes:
         kernels: how many it launches. source: `measured` if its very shape was.
+        path: of products and attention, whose units it is taken to run on.
     """
 
     parts: tuple[float, float, float, float, float]
@@ -45,6 +45,7 @@ class Duration:
     compute_s: float
     memory_s: float
     source: str
+    path: str = ""
 
     @property
     def seconds(self) -> float:
@@ -77,7 +78,7 @@ class Clock:
         kernel = kernel_of(work, p)
         if work.product or (work.kind == "attention" and work.flop):
             return self._product(work, kernel)
-        start_s = kernel.start * p.floor.value
+        start_s = kernel.start_floors * p.floor.value
         paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
         real_s = max(real_s, work.bytes / self._handled(work, kernel))
         lean_s = paper_s * self._leaner(work)
@@ -85,14 +86,26 @@ class Clock:
         return Duration(parts, kernel.kernels, 0.0, real_s, p.dram.source)
 
     def _product(self, work: Work, kernel: Kernel) -> Duration:
-        """Arithmetic on a path against memory, cause by cause."""
         p = self._p
         # Fused attention in FP32 stays on the vector units, whatever TF32 allows products.
         path = p.path(work.dtype, self._tf32 and work.product is not None)
-        unit, peak = products.unit_of(path), p.peaks[path]
+        if path != "tf32" or (path, work.product) in p.products:
+            return self._on(path, work, kernel)
+        # TF32 is allowed to the library and not ordered (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32), so
+        # that a unit which wins nothing is left alone; and a vector times a matrix is always read
+        # by the kernels of FP32 (so were all 44 of the profiled, see benchmarks/reference).
+        plain = self._on("fp32", work, kernel)
+        if work.product and work.product.m == 1:
+            return plain
+        return min(self._on(path, work, kernel), plain, key=lambda d: d.seconds)
+
+    def _on(self, path: str, work: Work, kernel: Kernel) -> Duration:
+        """Arithmetic on a path against memory, cause by cause."""
+        p = self._p
+        unit, peak = p.library.units[products.unit_of(path)], p.peaks[path]
         paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
         clock = p.clock[path].value if path in p.clock else 1.0
-        start_s = kernel.start * p.floor.value
+        start_s = kernel.start_floors * p.floor.value
         if work.product:
             start_s = products.start_s(unit, p.floor.value)
         ideal_s = max(work.flop / p.peaks[self._best], paper_s * self._leaner(work))
@@ -110,7 +123,14 @@ class Clock:
         cuts = (0.0, ideal_s, format_s, shaped_s, clocked_s, total_s)
         parts = tuple(b - a for a, b in itertools.pairwise(cuts))
         source = known.source if known else p.rates[path].source
-        return Duration(parts, kernel.kernels, compute_s, real_s, source)  # type: ignore[arg-type]
+        return Duration(
+            parts,  # type: ignore[arg-type]
+            kernel.kernels,
+            compute_s,
+            real_s,
+            source,
+            path,
+        )
 
     def _nearest(self, path: str, work: Work) -> float:
         """By how much the nearest measured shape differs from the model; 1 if none is near."""
@@ -132,7 +152,7 @@ class Clock:
             work, product=shape, flop=2 * shape.batch * shape.m * shape.n * shape.k,
             bytes=shape.batch * size * width,
         )  # fmt: skip
-        unit, p = products.unit_of(path), self._p
+        unit, p = self._p.library.units[products.unit_of(path)], self._p
         compute_s = self._compute_s(there, self._rate(there, path), unit)
         model_s = products.start_s(unit, p.floor.value) + max(
             compute_s, self._memory_s(there, p.dram.value)
@@ -140,25 +160,31 @@ class Clock:
         return value.value / model_s
 
     def _rate(self, work: Work, path: str) -> float:
-        rate = self._p.rates[path].value
+        p = self._p
+        rate = p.rates[path].value
         if work.product:
-            rate *= self._p.library.layouts.get(path, {}).get(work.product.layout, 1.0)
-        batched = self._p.batched_share.get(path)
+            turned = p.library.turned_flop_per_clk.get(path, {}).get(work.product.layout)
+            if turned and p.sm_clock_hz:
+                # Turning goes through shared memory, which all chips have alike: it costs a fast
+                # unit most.
+                turned *= p.sm_count * p.sm_clock_hz * p.library.speed.value
+                rate = 1 / (1 / rate + 1 / turned)
+        batched = p.batched_share.get(path)
         if batched and work.product and work.product.batch > 1:
             return rate * batched.value
         return rate
 
-    def _compute_s(self, work: Work, rate: float, unit: str) -> float:
+    def _compute_s(self, work: Work, rate: float, unit: products.Unit) -> float:
         p = self._p
         if work.product:
             return products.seconds(work.product, rate, p.sm_count, unit, p.floor.value)
-        row = p.library.attention[unit]
-        share = row.share * work.columns / (work.columns + row.half_at)
+        row = p.library.attention[unit.name]
+        share = row.share * work.columns / (work.columns + row.half_at_keys)
         share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
         full_s = work.flop / (rate * share * p.library.speed.value)
-        return max(full_s, work.columns * row.key_s * self._turns(work))
+        return max(full_s, work.columns * row.key_s * self._turns(work, row))
 
-    def _turns(self, work: Work) -> float:
+    def _turns(self, work: Work, row: FusedAttention) -> float:
         """How often an SM goes through all keys where blocks have hardly a query: a decode step.
 
         With full blocks the rate tells, in which this is contained.
@@ -166,7 +192,7 @@ class Clock:
         queries = work.flop / max(4 * _HEAD * work.blocks * work.columns, 1)
         if queries > _FEW_QUERIES:
             return 1.0
-        return max(1.0, work.blocks / (self._p.sm_count * _OVERLAP))
+        return max(1.0, work.blocks / (self._p.sm_count * row.blocks_an_sm))
 
     def _handled(self, work: Work, kernel: Kernel) -> float:
         """Bytes a second that the operator's kernels themselves can handle."""
@@ -174,7 +200,7 @@ class Clock:
         if not p.sm_clock_hz:
             return float("inf")
         is_narrow = work.dtype in SHORT_PATHS
-        return kernel.per_clk[is_narrow] * p.sm_count * p.sm_clock_hz * p.library.speed.value
+        return kernel.bytes_per_clk[is_narrow] * p.sm_count * p.sm_clock_hz * p.library.speed.value
 
     def _memory_s(self, work: Work, dram: float) -> float:
         """Seconds for its bytes; weights come from DRAM, as others have passed since."""
@@ -199,9 +225,9 @@ def kernel_of(work: Work, p: Primitives) -> Kernel:
     found = table.get(work.name) or table[work.kind]
     if work.tensors:
         launches = max(1.0, work.tensors / p.library.tensors_a_launch)
-        return replace(found, kernels=launches, start=found.start * launches)
+        return replace(found, kernels=launches, start_floors=found.start_floors * launches)
     if work.name == "embedding_dense_backward" and work.gathered < _FEW_ROWS:
-        return replace(found, kernels=2.0, start=found.start * 2 / found.kernels)
+        return replace(found, kernels=2.0, start_floors=found.start_floors * 2 / found.kernels)
     return found
 
 

@@ -42,10 +42,12 @@ def job_points(case: Case, p: Primitives, most: int = 20) -> JobPoints:
     shown, rest = placed[:most], placed[most:]
     points = []
     for work in shown:
-        path = p.path(work.dtype, case.config.tf32 and work.product is not None)
-        rate = work.flop / clock.of(work).seconds
+        taken = clock.of(work)
+        rate = work.flop / taken.seconds
         share = seconds[work] / total_s
-        points.append(Point(_label(work), path, work.flop / work.bytes, rate, rate, rate, share))
+        points.append(
+            Point(_label(work), taken.path, work.flop / work.bytes, rate, rate, rate, share)
+        )
     return JobPoints(
         case.label,
         tuple(points),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from pymicro.analysis.products import Unit
 from pymicro.analysis.values import Value
 from pymicro.analysis.work import Product
 
@@ -67,13 +68,14 @@ class Kernel:
     """What the framework launches for an operator.
 
     Attributes:
-        kernels: launched by one call. start: floors of a kernel that one call takes at least.
-        per_clk: bytes a clock and SM that they handle at most, of 4-byte and 2-byte formats.
+        kernels: launched by one call. start_floors: of the shortest kernel's time, what one call
+            takes with nothing to do.
+        bytes_per_clk: a clock and SM, that they handle at most, in 4-byte and 2-byte formats.
     """
 
     kernels: float
-    start: float
-    per_clk: tuple[float, float]
+    start_floors: float
+    bytes_per_clk: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -81,15 +83,17 @@ class FusedAttention:
     """What fused attention makes of the rate of a large product on one kind of unit.
 
     Attributes:
-        share: of the rate on very long sequences. half_at: length at which half of that is left.
+        share: of the rate on very long sequences. half_at_keys: length at which half of it is left.
         dropout, mask: factors with one of them. key_s: seconds a key at least.
+        blocks_an_sm: blocks of a decode step that an SM works on at once, in effect.
     """
 
     share: float
-    half_at: float
+    half_at_keys: float
     dropout: float
     mask: float
     key_s: float
+    blocks_an_sm: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -97,15 +101,19 @@ class Library:
     """The framework's kernels, by operator name or else by class; the same for all devices.
 
     Attributes:
-        layouts: share of the rate by path and layout, where one is slower than `nt`.
-        speed: factor on `per_clk` and on the share of attention, 1 where they were measured.
+        units: what decides the time of a product, by kind of unit.
+        turned_flop_per_clk: by path and layout, where operands have to be turned on their way to
+            the unit: operations a clock and SM for which that can be done; it takes its time.
+        speed: factor on `bytes_per_clk`, on turning and on the share of attention, 1 where they
+            were measured.
     """
 
     kernels: Mapping[str, Kernel]
     attention: Mapping[str, FusedAttention]
+    units: Mapping[str, Unit]
     tensors_a_launch: float
     speed: Value
-    layouts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    turned_flop_per_clk: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
