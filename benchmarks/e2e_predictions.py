@@ -30,7 +30,7 @@ from pymicro.analysis.cases import Case, of_job
 from pymicro.analysis.explain import split
 from pymicro.analysis.host_probe import host_costs
 from pymicro.analysis.predict import interval
-from pymicro.analysis.primitives import Primitives
+from pymicro.analysis.primitives import Primitives, moving
 from pymicro.analysis.primitives_sources import primitives
 from pymicro.analysis.primitives_tables import default_host
 from pymicro.analysis.simulate import Config, simulate
@@ -86,7 +86,7 @@ def after(runs: Path) -> Iterator[dict[str, Any]]:
         probes = [run["host_probe_s"][when] for when in ("before", "after")]
         here = replace(p, host=host_costs(probes, case.program))
         wall_s, busy_s = step_s(case, here)
-        seconds = interval(lambda q, c=case: step_s(c, q)[0], here)
+        seconds = interval(lambda q, c=case: step_s(c, q)[0], here, moving(here, graphs=False))
         train = case.trace.task == "train"
         real_busy_s = sum(run["busy_s"].values()) if train else run["busy_s"].get("decode", 0.0)
         busy_errors.append(abs(busy_s / real_busy_s - 1) if real_busy_s else 0.0)

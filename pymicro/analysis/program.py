@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from pymicro.analysis.work import Work, work_of
-from pymicro.workloads.trace import Operator, Phase, Trace, pasts_of, runs_of
+from pymicro.workloads.sizes import grown
+from pymicro.workloads.trace import Operator, Phase, Trace, pasts_of, running, runs_of
 
 # Decode steps that are simulated; time between them is nearly a line.
 _PASTS = 4
@@ -96,7 +97,7 @@ def compiled(trace: Trace, values: Mapping[str, int], fused: bool = False) -> Pr
     stretches = []
     for phase in trace.phases:
         for at, times in _at(phase, values):
-            calls = list(_worked_out(phase.operators, at))
+            calls = list(_worked_out(running(phase, at), at))
             calls = list(_fused(calls)) if fused else calls
             steps = tuple(_steps(calls, table))
             stretches.append(Stretch(phase.name, times, steps))
@@ -126,8 +127,7 @@ def _at(phase: Phase, values: Mapping[str, int]) -> Iterator[tuple[Mapping[str, 
     count = min(runs, _PASTS)
     for part in range(count):
         past = pasts[int((part + 0.5) * runs / count)]
-        grown = {"past": past, "keys": past + 1, "next": past + 2}
-        yield {**values, **grown}, runs / count
+        yield {**values, **grown(past)}, runs / count
 
 
 def _steps(calls: Sequence[tuple[Operator, Work]], table: dict[Work, int]) -> Iterator[Step]:

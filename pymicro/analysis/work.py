@@ -225,4 +225,4 @@ def _has_mask(operator: Operator) -> bool:
 
 
 def _is_length(size: str) -> bool:
-    return any(word in size.split("*") for word in ("length", "keys", "next"))
+    return any(word in size.split("*") for word in ("length", "keys", "next", "padded"))
