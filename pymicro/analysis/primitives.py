@@ -32,6 +32,8 @@ class HostCosts:
         tensor_s: for each tensor of a list that an optimiser goes through.
         wait_s: from the end of the device's work until the host goes on.
         run_s: once a run of the phase, whatever it holds: loop, hooks, bookkeeping.
+        token_s: for each token of a batch, to make the batch.
+        cast_s: for a cast that autocast puts in, None if it is as dear as any operator.
     """
 
     name: str
@@ -41,6 +43,8 @@ class HostCosts:
     tensor_s: Value
     wait_s: Value
     run_s: Mapping[str, Value] = field(default_factory=dict)
+    token_s: Value | None = None
+    cast_s: Value | None = None
 
     def operator(self, phase: str) -> Value:
         return self.operator_s.get(phase) or self.operator_s[""]
@@ -56,11 +60,11 @@ class HostCosts:
             name=f"{self.name}, {factor:g} times as fast",
             operator_s={k: v.times(1 / factor) for k, v in self.operator_s.items()},
             run_s={k: v.times(1 / factor) for k, v in self.run_s.items()},
-            **{f: getattr(self, f).times(1 / factor) for f in _PLAIN_HOST},
+            **{f: v.times(1 / factor) for f in _PLAIN_HOST if (v := getattr(self, f))},
         )
 
 
-_PLAIN_HOST = ("view_s", "launch_s", "tensor_s", "wait_s")
+_PLAIN_HOST = ("view_s", "launch_s", "tensor_s", "wait_s", "token_s", "cast_s")
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def default_host(name: str = "default") -> HostCosts:
     def table(key: str) -> dict[str, Value]:
         return {phase: of(figures) for phase, figures in row[key].items()}
 
-    plain = {f"{k}_s": of(row[k]) for k in ("view", "launch", "tensor", "wait")}
+    plain = {f"{k}_s": of(row[k]) for k in ("view", "launch", "tensor", "wait", "token", "cast")}
     return HostCosts(row["name"], table("operator"), run_s=table("run"), **plain)
 
 

@@ -18,12 +18,17 @@ from pymicro.workloads.trace import Operator, Phase, Trace, pasts_of, running, r
 
 # Decode steps that are simulated; time between them is nearly a line.
 _PASTS = 4
+# Precisions in which autocast puts this operator before others.
+_AUTOCAST, _CAST = "amp_", "_to_copy"
 _FUSIBLE = ("pointwise", "random", "copy", "normalisation", "reduction", "softmax")
 
 
 @dataclass(frozen=True)
 class Step:
-    """One call of one operator: the place of its work in the table, and what the host does."""
+    """One call of one operator: the place of its work in the table, and what the host does.
+
+    `is_cast` says that autocast called it, from C++ with no Python around.
+    """
 
     work: int
     views: int
@@ -31,6 +36,7 @@ class Step:
     synchronises: bool
     name: str
     module: str
+    is_cast: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,13 +53,13 @@ class Stretch:
         return Counter(step.work for step in self.steps)
 
     @cached_property
-    def columns(self) -> tuple[Any, Any, Any]:
-        """Work, views and tensors of every step as arrays."""
+    def columns(self) -> tuple[Any, Any, Any, Any]:
+        """Work, views, tensors and whether it is a cast, of every step as arrays."""
         import numpy as np
 
-        rows = [(step.work, step.views, step.tensors) for step in self.steps]
-        table = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
-        return table[:, 0], table[:, 1].astype(float), table[:, 2].astype(float)
+        rows = [(step.work, step.views, step.tensors, step.is_cast) for step in self.steps]
+        table = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
+        return table[:, 0], table[:, 1].astype(float), table[:, 2].astype(float), table[:, 3] > 0
 
     @cached_property
     def ties(self) -> tuple[int, ...]:
@@ -99,7 +105,7 @@ def compiled(trace: Trace, values: Mapping[str, int], fused: bool = False) -> Pr
         for at, times in _at(phase, values):
             calls = list(_worked_out(running(phase, at), at))
             calls = list(_fused(calls)) if fused else calls
-            steps = tuple(_steps(calls, table))
+            steps = tuple(_steps(calls, table, trace.precision.startswith(_AUTOCAST)))
             stretches.append(Stretch(phase.name, times, steps))
     return Program(trace, dict(values), tuple(table), tuple(stretches))
 
@@ -130,12 +136,14 @@ def _at(phase: Phase, values: Mapping[str, int]) -> Iterator[tuple[Mapping[str, 
         yield {**values, **grown(past)}, runs / count
 
 
-def _steps(calls: Sequence[tuple[Operator, Work]], table: dict[Work, int]) -> Iterator[Step]:
+def _steps(
+    calls: Sequence[tuple[Operator, Work]], table: dict[Work, int], is_autocast: bool
+) -> Iterator[Step]:
     for operator, work in calls:
         place = table.setdefault(work, len(table))
         step = Step(
             place, operator.views, operator.tensors, operator.synchronises, operator.name,
-            operator.module,
+            operator.module, is_autocast and work.name == _CAST,
         )  # fmt: skip
         for _ in range(operator.calls):
             yield step
