@@ -200,6 +200,31 @@ NORM: dict[str, tuple[float, Any]] = {
     "cast": (2, _narrow),
 }
 
+
+def awkward() -> Iterator[Row]:
+    """Operands of two formats, and copies whose source does not lie in order."""
+    for dtype, rows in itertools.product(("fp16", "bf16"), (1, 64, 1024, 16384)):
+        params = {"rows": rows, "columns": MODEL}
+
+        def mixed(device: torch.device, dtype: str = dtype, rows: int = rows) -> Callable[[], Any]:
+            x, y = normal(device, "fp32", rows, MODEL), normal(device, dtype, rows, MODEL)
+            return lambda: x + y
+
+        yield Row("add_mixed", dtype, params, 0, rows * MODEL * 10, mixed)
+    for dtype, rows, length in itertools.product(("fp32", "fp16"), (2, 32), (64, 128, 512)):
+        params = {"rows": rows, "heads": HEADS, "keys": length, "size": SIZE}
+
+        def turned(
+            device: torch.device, dtype: str = dtype, rows: int = rows, length: int = length
+        ) -> Callable[[], Any]:
+            x = normal(device, dtype, rows, length, HEADS, SIZE).transpose(1, 2)
+            return lambda: torch.clone(x, memory_format=torch.contiguous_format)
+
+        moved = 2 * rows * HEADS * length * SIZE * WIDTH[dtype]
+        yield Row("clone_strided", dtype, params, 0, moved, turned)
+
+
 GROUPS = (
-    single_queries, selections, searching, few_rows, growing, scores_of_a_row, layer_norms,
+    awkward,
+ single_queries, selections, searching, few_rows, growing, scores_of_a_row, layer_norms,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -219,10 +220,17 @@ def _distance(a: Product, b: Product) -> float:
     return sum(abs(math.log(x / y)) for x, y in pairs)
 
 
+def _named(work: Work, table: Mapping[str, Kernel]) -> Kernel:
+    """The row of an operator: of a special form of it, of itself, or of its class."""
+    special = "_strided" * work.is_strided + "_mixed" * work.is_mixed
+    names = (work.name + special, work.kind + special, work.name, work.kind)
+    return next(table[name] for name in names if name in table)
+
+
 def kernel_of(work: Work, p: Primitives) -> Kernel:
     """What an operator launches here."""
     table = p.library.kernels
-    found = table.get(work.name) or table[work.kind]
+    found = _named(work, table)
     if work.tensors:
         launches = max(1.0, work.tensors / p.library.tensors_a_launch)
         return replace(found, kernels=launches, start_floors=found.start_floors * launches)

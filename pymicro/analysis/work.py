@@ -88,6 +88,8 @@ class Work:
         gathered: indices that a gather or its gradient goes through.
         tensors: tensors of a list, 0 if there is no list.
         has_dropout, has_mask: of fused attention.
+        is_strided: a copy whose source does not lie in order. is_mixed: a pointwise operator whose
+            operands are of two formats, which its kernel converts one by one.
     """
 
     name: str
@@ -104,6 +106,8 @@ class Work:
     tensors: int = 0
     has_dropout: bool = False
     has_mask: bool = False
+    is_strided: bool = False
+    is_mixed: bool = False
 
 
 def short_name(name: str) -> str:
@@ -151,7 +155,14 @@ def work_of(operator: Operator, values: Values) -> Work:
         tensors=operator.tensors,
         has_dropout=bool(operator.details.get("dropout_p")),
         has_mask=kind == "attention" and _has_mask(operator),
+        is_strided=bool(operator.details.get("strided")),
+        is_mixed=kind == "pointwise" and _is_mixed(operator),
     )
+
+
+def _is_mixed(operator: Operator) -> bool:
+    """Two formats among its operands; a scalar is read once, whatever its format."""
+    return len({t.dtype for t in operator.reads if t.shape and "float" in t.dtype}) > 1
 
 
 def _dtype(operator: Operator) -> str:
