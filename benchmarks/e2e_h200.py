@@ -28,7 +28,8 @@ from pymicro.analysis.host_probe import as_probed, at_pace, job_pace_s, steps_of
 from pymicro.workloads.jobs import Job, job
 from pymicro.workloads.models import MODELS
 
-TOKENS, TURNS, STEPS_A_TURN = 12, 3, 6
+TOKENS, STEPS_A_TURN = 12, 6
+TURNS = {"train": 3, "generate": 2}
 # A host that waits longer is not slower for it.
 LONGEST_BUSY_S = 0.03
 # Precision, attention, batch, length, beams; 0 where nothing is generated. In this order: what
@@ -164,7 +165,8 @@ def one(
     with Sampler(uuid) as sampler:
         measured = measure(task, 2, 3)
         began_s = time.perf_counter()
-        seen = alternate(task, probe, pace, min(busy_s, LONGEST_BUSY_S), TURNS, STEPS_A_TURN)
+        seen = alternate(task, probe, pace, min(busy_s, LONGEST_BUSY_S), TURNS[row.task],
+                         STEPS_A_TURN)  # fmt: skip
         told = sampler.between(began_s, time.perf_counter())
     products = {"seconds": probe.products_s, "readings": probe.products_readings}
     turns = {**asdict(seen), "products": products}

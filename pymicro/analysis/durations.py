@@ -26,10 +26,16 @@ PARTS = ("ideal", "format", "shape", "clock", "quality")
 _HELD, _LOST = 0.6, 2.0
 # Shapes that differ by more than a factor of eight in all are no neighbours.
 _NEAR = math.log(8.0)
-# Numbers of a head, and queries of a block below which it is a decode step's.
-_HEAD, _FEW_QUERIES = 64, 8
-# Below this many rows the gradient of an embedding takes a path without sorting.
-_FEW_ROWS = 3072
+# Numbers of a head, queries of a block below which it is a decode step's, and how sharp the turn is
+# from one bound to the other.
+_HEAD, _FEW_QUERIES, _SHARP = 64, 8, 2.5
+# A row of this many columns is a vocabulary's.
+_LONG = 8192
+# Up to so many rows are selected one after another, at so many floors each.
+_ONE_BY_ONE, _INDEX_FLOORS = 16, 0.31
+# Below this many rows the gradient of an embedding takes a path without sorting, whose start and
+# each row take so many floors; with sorting, each row of the table that is met does.
+_FEW_ROWS, _UNSORTED, _SEGMENT_FLOORS = 3072, (2.0, 0.042), 0.0164
 
 
 @dataclass(frozen=True)
@@ -183,17 +189,14 @@ class Clock:
         share = row.share * work.columns / (work.columns + row.half_at_keys)
         share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
         full_s = work.flop / (rate * share * p.library.speed.value)
-        return max(full_s, work.columns * row.key_s * self._turns(work, row))
-
-    def _turns(self, work: Work, row: FusedAttention) -> float:
-        """How often an SM goes through all keys where blocks have hardly a query: a decode step.
-
-        With full blocks the rate tells, in which this is contained.
-        """
         queries = work.flop / max(4 * _HEAD * work.blocks * work.columns, 1)
         if queries > _FEW_QUERIES:
-            return 1.0
-        return max(1.0, work.blocks / (self._p.sm_count * row.blocks_an_sm))
+            return max(full_s, work.columns * row.key_s)
+        # A decode step: each block goes through all keys for hardly a query.
+        turns, rest = divmod(work.blocks / p.sm_count, row.at_once)
+        return turns * _together_s(row, work.columns, row.at_once) + _together_s(
+            row, work.columns, rest
+        )
 
     def _handled(self, work: Work, kernel: Kernel) -> float:
         """Bytes a second that the operator's kernels themselves can handle."""
@@ -215,15 +218,30 @@ class Clock:
         return 0.5 if wide and self._best in ("fp16", "bf16") else 1.0
 
 
+def _together_s(row: FusedAttention, keys: int, blocks: float) -> float:
+    """Seconds of so many blocks an SM: one alone waits at each key, many keep the SM busy."""
+    if not blocks:
+        return 0.0
+    alone_s, crowd_s = keys * row.key_s, blocks * (row.block_s + keys * row.block_key_s)
+    return (alone_s**_SHARP + crowd_s**_SHARP) ** (1 / _SHARP)
+
+
 def _distance(a: Product, b: Product) -> float:
     pairs = ((a.batch, b.batch), (a.m, b.m), (a.n, b.n), (a.k, b.k))
     return sum(abs(math.log(x / y)) for x, y in pairs)
 
 
 def _named(work: Work, table: Mapping[str, Kernel]) -> Kernel:
-    """The row of an operator: of a special form of it, of itself, or of its class."""
-    special = "_strided" * work.is_strided + "_mixed" * work.is_mixed
-    names = (work.name + special, work.kind + special, work.name, work.kind)
+    """The row of an operator: of a special form of it, of itself, or of its class.
+
+    Forms are of what an operator works on: two formats, an operand that is read again, a source
+    that does not lie in order, rows of a vocabulary; and of each the one in 2-byte formats.
+    """
+    special = "_strided" * work.is_strided + "_long" * (work.columns >= _LONG)
+    special += "_mixed" * work.is_mixed + "_broadcast" * work.is_broadcast
+    narrow = "_narrow" * (work.dtype in SHORT_PATHS)
+    forms = (special + narrow, special, narrow, "")
+    names = (base + form for form in forms for base in (work.name, work.kind))
     return next(table[name] for name in names if name in table)
 
 
@@ -234,8 +252,17 @@ def kernel_of(work: Work, p: Primitives) -> Kernel:
     if work.tensors:
         launches = max(1.0, work.tensors / p.library.tensors_a_launch)
         return replace(found, kernels=launches, start_floors=found.start_floors * launches)
-    if work.name == "embedding_dense_backward" and work.gathered < _FEW_ROWS:
-        return replace(found, kernels=2.0, start_floors=found.start_floors * 2 / found.kernels)
+    if work.name == "index_select":
+        rows = min(work.gathered, _ONE_BY_ONE)
+        return replace(found, start_floors=found.start_floors + rows * _INDEX_FLOORS)
+    if work.name == "mean" and work.flop == 1:
+        # A single row needs no second round.
+        return replace(found, start_floors=found.start_floors / 2)
+    if work.name == "embedding_dense_backward":
+        if work.gathered < _FEW_ROWS:
+            start = _UNSORTED[0] + work.gathered * _UNSORTED[1]
+            return replace(found, kernels=2.0, start_floors=start)
+        return replace(found, start_floors=found.start_floors + work.distinct * _SEGMENT_FLOORS)
     return found
 
 

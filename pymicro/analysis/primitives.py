@@ -89,7 +89,8 @@ class FusedAttention:
     Attributes:
         share: of the rate on very long sequences. half_at_keys: length at which half of it is left.
         dropout, mask: factors with one of them. key_s: seconds a key at least.
-        blocks_an_sm: blocks of a decode step that an SM works on at once, in effect.
+        block_s, block_key_s: what a block of a decode step costs its SM, and what each of its keys
+            does. at_once: such blocks that an SM works on at once.
     """
 
     share: float
@@ -97,7 +98,9 @@ class FusedAttention:
     dropout: float
     mask: float
     key_s: float
-    blocks_an_sm: float = 1.0
+    block_s: float = 0.0
+    block_key_s: float = 0.0
+    at_once: int = 16
 
 
 @dataclass(frozen=True)
