@@ -162,11 +162,11 @@ def one(
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+    waits_s = min(busy_s, LONGEST_BUSY_S)
     with Sampler(uuid) as sampler:
         measured = measure(task, 2, 3)
         began_s = time.perf_counter()
-        seen = alternate(task, probe, pace, min(busy_s, LONGEST_BUSY_S), TURNS[row.task],
-                         STEPS_A_TURN)  # fmt: skip
+        seen = alternate(task, probe, pace, waits_s, TURNS[row.task], STEPS_A_TURN)
         told = sampler.between(began_s, time.perf_counter())
     products = {"seconds": probe.products_s, "readings": probe.products_readings}
     turns = {**asdict(seen), "products": products}

@@ -18,7 +18,7 @@ Reading = tuple[float, float]
 
 
 class Pace:
-    """The gauge; each reading takes about half a millisecond, twice that where one trains."""
+    """The gauge; a reading takes a server's host 1 to 2 ms, and as much again where one trains."""
 
     def __init__(self, device: str, is_training: bool) -> None:
         import torch
