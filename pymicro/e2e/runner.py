@@ -20,6 +20,10 @@ from pymicro.workloads.models import Model
 QUICK_STEPS, QUICK_TOKENS = 10, 24
 
 
+# GPUs that torch's profiler has watched in this process: how it may end depends on it.
+PROFILED: set[str] = set()
+
+
 @dataclass(frozen=True)
 class Choices:
     """How to run, apart from the job itself."""
@@ -108,6 +112,8 @@ def _run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.R
     # A recorder of operators makes compiled code run as if it were not.
     counted = busy if choices.compiled or choices.graphs else profile
     busy_s, kernels = counted(task) if choices.profiled else ({}, {})
+    if choices.profiled and choices.device.startswith("cuda"):
+        PROFILED.add(choices.device)
     details = {
         **marks,
         "busy_s": busy_s,
