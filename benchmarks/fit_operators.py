@@ -23,6 +23,13 @@ Constants = dict[str, float]
 # products stays within a hundredth. At 0 small tiles would be free and no wave would ever be short;
 # this makes a tile of half the size 5 % slower.
 READING = {"tensor": 5.0}
+# Where the fit of a decode step's attention begins. On the matrix unit a block costs its SM a start
+# of its own; blocks of the vector unit's kernel fill an SM by threes, others overlap freely.
+DECODE = {
+    "vector": {"decode_floors": 2.0, "key_s": 1e-7, "block_key_s": 1e-7},
+    "tensor": {"decode_floors": 2.0, "key_s": 1e-8, "block_s": 1e-6, "block_key_s": 1e-8},
+}
+AT_ONCE = {"vector": 3, "tensor": 16}
 
 
 def error(p: Primitives, readings: Sequence[Reading]) -> float:
@@ -106,15 +113,20 @@ def unit(p: Primitives, name: str, readings: Sequence[Reading]) -> Unit:
 
 
 def attention(
-    p: Primitives, unit_name: str, counts: Mapping[str, float], readings: Sequence[Reading]
+    p: Primitives,
+    unit_name: str,
+    counts: Mapping[str, float],
+    readings: Sequence[Reading],
+    single: Sequence[Reading],
 ) -> tuple[FusedAttention, dict[str, Kernel]]:
     """Fused attention on a kind of unit, and its operators' kernels.
 
     Args:
         counts: kernels that one call launches, by operator; each starts alike.
+        single: of one query a row, as a decode step has.
     """
-    decode = [r for r in readings if _queries(r.works[0][0]) < 2]
-    full = [r for r in readings if r not in decode]
+    full = [r for r in readings if _queries(r.works[0][0]) >= 2]
+    single = [*single, *(r for r in readings if r not in full)]
     rate = {"share": 0.5, "half_at_keys": 100.0, "dropout": 0.8, "mask": 0.8}
 
     def kernels(each: float) -> dict[str, Kernel]:
@@ -134,37 +146,21 @@ def attention(
         return replace(p, library=library)
 
     def row_of(c: Constants) -> FusedAttention:
-        return FusedAttention(**{name: c[name] for name in rate}, key_s=c["key_s"])
+        step = {name: c[name] for name in DECODE[unit_name] if name in c}
+        return FusedAttention(
+            **{name: c[name] for name in rate}, at_once=AT_ONCE[unit_name],
+            **({"key_s": 1e-12} | step),
+        )  # fmt: skip
 
     # First what full blocks tell; then what a step waits for, where there is hardly a query.
     start = {**rate, "each": 2.0}
-    found = fitted(start, lambda c: error(with_row(row_of({**c, "key_s": 1e-12}), c["each"]), full))
-    key_s = {"key_s": 5e-8}
-    if decode:
-        key_s = fitted(key_s, lambda c: error(with_row(row_of(found | c), found["each"]), decode))
-    return row_of(found | key_s), kernels(found["each"])
+    found = fitted(start, lambda c: error(with_row(row_of(c), c["each"]), full))
+    step = fitted(
+        dict(DECODE[unit_name]), lambda c: error(with_row(row_of(found | c), found["each"]), single)
+    )
+    return row_of(found | step), kernels(found["each"])
 
 
 def _queries(work: Work) -> float:
     """Of a block of fused attention, from operations of its two products of 64 numbers a head."""
     return work.flop / (4 * 64 * work.blocks * work.columns)
-
-
-def of_decode_steps(p: Primitives, readings: Sequence[Reading]) -> tuple[dict[str, float], Kernel]:
-    """What only whole decode steps tell: blocks an SM by kind of unit, the beams' reordering."""
-    gather = p.library.kernels["gather"]
-
-    def made(c: Constants) -> Primitives:
-        attention = {
-            unit: replace(row, blocks_an_sm=c[unit]) for unit, row in p.library.attention.items()
-        }
-        q = replace(p, library=replace(p.library, attention=attention))
-        return with_kernel(q, "index_select", reordering(c))
-
-    def reordering(c: Constants) -> Kernel:
-        # Element by element, so that narrow formats move less.
-        return replace(gather, bytes_per_clk=(gather.bytes_per_clk[0], c["narrow"]))
-
-    start = {"vector": 1.0, "tensor": 1.0, "narrow": 10.0}
-    found = fitted(start, lambda c: error(made(c), readings))
-    return {unit: found[unit] for unit in p.library.attention}, reordering(found)

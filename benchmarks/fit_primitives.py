@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,17 +33,19 @@ from pymicro.analysis.primitives import FusedAttention, Kernel, Library, Primiti
 from pymicro.analysis.primitives_sources import primitives
 from pymicro.analysis.products import Unit
 from pymicro.analysis.values import Value, spread
-from pymicro.analysis.work import Product
 from pymicro.devices.catalogue import DATA, catalogue
 from pymicro.results import Store
 
 CARD = "h200_sxm_141gb"
 REFERENCE = Path(__file__).parent / "reference"
+ALONE = ("operators.csv", "operators_decoding.csv")
 RESULTS = ("gemm", "gemm_fp16", "bandwidth", "launch", "transfer")
 # Operators of one kernel that does next to nothing at one row: what is left is the kernel itself.
 EMPTY = ("add", "mul_scalar", "relu", "clone", "pow")
 # A product below this is too short to tell a layout's rate.
 LONG_FLOP = 1e9
+# A copy below this is too short to tell its rate.
+LONG_S = 4e-6
 # How many readings of streams a cache holds: up to this share of L2, from this size on.
 HELD, LEAST_BYTES = 0.6, 8e6
 COLUMNS = ("what", "path", "batch", "m", "n", "k", "layout", "value", "low", "high", "source")
@@ -89,12 +90,17 @@ def _from_cache(rows: Sequence[Mapping[str, str]], known: Mapping[str, Value]) -
 def products(folder: Path) -> dict[tuple[str, ...], float]:
     """Seconds in the kernels of each product by shape; the mean of those timed more than once."""
     kept: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for r in readings.rows_of(folder / "operators.csv"):
+    for r in _alone(folder):
         if r["layout"]:
             batch = str(max(int(r["batch"]), 1))
             key = (r["dtype"], batch, r["m"], r["n"], r["k"], r["layout"])
             kept[key].append(float(r["kernel_s"]))
     return {key: mean(times) for key, times in kept.items()}
+
+
+def _alone(folder: Path) -> list[dict[str, str]]:
+    """Rows of operators timed alone."""
+    return [r for name in ALONE for r in readings.rows_of(folder / name)]
 
 
 def measured_csv(folder: Path) -> str:
@@ -107,7 +113,7 @@ def measured_csv(folder: Path) -> str:
         ends = (f"{x:.4g}" for x in (value.value, value.low, value.high))
         lines.writerow((what, path, *[""] * 5, *ends, value.source))
     for key, seconds in products(folder).items():
-        lines.writerow(("product", *key, f"{seconds:.4g}", "", "", "operators.csv"))
+        lines.writerow(("product", *key, f"{seconds:.4g}", "", "", "operators timed alone"))
     return out.getvalue()
 
 
@@ -137,19 +143,29 @@ def blank(folder: Path) -> Primitives:
 
 def library(folder: Path) -> dict[str, dict[str, Any]]:
     """All tables of operators.toml."""
-    p, rows = blank(folder), readings.rows_of(folder / "operators.csv")
+    p, rows = blank(folder), _alone(folder)
     streams = readings.streams(rows, HELD * p.l2_bytes, p.gap.value)
     jobs = readings.of_jobs(readings.rows_of(folder / "kernels.csv"))
+    streams["mean"] += jobs["mean"]
     streams["reduction"] = [*streams["mean"], *streams["sum"]]
     streams["embedding_dense_backward"] = [
         r
         for r in streams["embedding_dense_backward"]
         if r.works[0][0].gathered >= readings.FEW_ROWS
     ]
+    # Widening and narrowing are two kernels.
+    casts = streams.pop("_to_copy")
+    streams["_to_copy"] = [r for r in casts if r.works[0][0].dtype == "float32"]
+    streams["_to_copy_narrow"] = [r for r in casts if r not in streams["_to_copy"]]
     kernels = {name: fits.kernel(p, name, own) for name, own in streams.items()}
     for name, kernel in kernels.items():
         p = fits.with_kernel(p, name, kernel)
-    kernels |= _of_jobs(p, jobs)
+    decoding = readings.decoding(rows)
+    decoding["index_select"] += jobs["index_select"]
+    special = {name: fits.kernel(p, name, own) for name, own in decoding.items()}
+    for name, kernel in special.items():
+        p = fits.with_kernel(p, name, kernel)
+    kernels |= special | _of_jobs(p, jobs)
     by_format = list(readings.products(rows))
     units = {
         "vector": fits.unit(p, "vector", [r for dtype, r in by_format if dtype == "fp32"]),
@@ -158,15 +174,11 @@ def library(folder: Path) -> dict[str, dict[str, Any]]:
     p = replace(p, library=replace(p.library, units=units))
     attention, fused = attentions(p, folder, jobs)
     kernels |= fused
-    tables = (p.library.kernels | kernels, attention, turned(p, by_format))
-    blocks, kernels["index_select"] = fits.of_decode_steps(
-        _with(p, folder, *tables), readings.decode_steps(_runs(folder))
-    )
     return {
         "kernels": {name: asdict(kernel) for name, kernel in kernels.items()},
-        "attention": {u: asdict(row) | {"blocks_an_sm": blocks[u]} for u, row in attention.items()},
+        "attention": {unit: asdict(row) for unit, row in attention.items()},
         "unit": {n: {k: v for k, v in asdict(u).items() if k != "name"} for n, u in units.items()},
-        "turned_flop_per_clk": tables[-1],
+        "turned_flop_per_clk": turned(p, by_format),
         "lists": {"tensors_a_launch": tensors_a_launch(jobs)},
     }
 
@@ -177,7 +189,8 @@ def attentions(
     """Fused attention by kind of unit, and its operators."""
     rows, kernels = {}, {}
     asked = Store(folder / "readiness.jsonl").read().results
-    timed = readings.attentions(readings.rows_of(folder / "operators.csv"), asked)
+    timed = readings.attentions(_alone(folder), asked)
+    single = readings.single_queries(_alone(folder))
     for unit, alone in timed.items():
         way = "efficient" if unit == "vector" else "cudnn"
         names = [f"_scaled_dot_product_{way}_attention{end}" for end in ("", "_backward")]
@@ -186,43 +199,27 @@ def attentions(
             for name in names
         }
         seen = [r for name in names for r in jobs[name]]
-        rows[unit], own = fits.attention(p, unit, counts, [*alone, *seen])
+        rows[unit], own = fits.attention(p, unit, counts, [*alone, *seen], single[unit])
         kernels |= own
     return rows, kernels
-
-
-def _with(
-    p: Primitives,
-    folder: Path,
-    kernels: Mapping[str, Kernel],
-    attention: Mapping[str, FusedAttention],
-    turned: Mapping[str, Mapping[str, float]],
-) -> Primitives:
-    """All that is found so far, and the products as they were timed."""
-    library = replace(p.library, kernels=kernels, attention=attention, turned_flop_per_clk=turned)
-    timed = {
-        (path, Product(*map(int, sides), layout)): spread(seconds, 0.0, "", "measured")
-        for (path, *sides, layout), seconds in products(folder).items()
-    }
-    return replace(p, library=library, products=timed)
-
-
-def _runs(folder: Path) -> list[dict[str, Any]]:
-    with (folder / "e2e_runs.jsonl").open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 # Operators without a reading of their own among streams; whose `bytes_per_clk` they share.
 SMALL = {
     "isin": "pointwise", "isinf": "pointwise", "nll_loss_backward": "pointwise",
-    "select_backward": "pointwise",
+    "select_backward": "pointwise", "topk": "reduction",
 }  # fmt: skip
 LISTS = ("_foreach_norm", "_foreach_mul_", "_fused_adamw_")
 
 
 def _of_jobs(p: Primitives, jobs: Mapping[str, Sequence[readings.Reading]]) -> dict[str, Kernel]:
     found = {name: fits.kernel(p, name, jobs[name], like) for name, like in SMALL.items()}
-    found["_safe_softmax"] = fits.kernel(p, "_safe_softmax", jobs["_safe_softmax"])
+    for name in ("_safe_softmax", "_softmax"):
+        found[name] = fits.kernel(p, name, jobs[name])
+    mixed = [r for r in jobs["add"] if any(w.is_mixed for w, _ in r.works)]
+    found["pointwise_mixed"] = fits.kernel(p, "pointwise_mixed", mixed)
+    long = [r for r in jobs["clone"] if r.seconds / r.calls > LONG_S]
+    found["copy_strided"] = fits.kernel(p, "copy_strided", long)
     every = [r for name in ("mm", "addmm", "bmm") for r in jobs[name]]
     count = sum(r.kernels for r in every) / sum(r.calls for r in every)
     found["product"] = Kernel(float(f"{count:.3g}"), 1.0, (18.0, 18.0))
@@ -274,9 +271,8 @@ kind = "measured"
 TITLES = {
     "attention": """\
 Fused attention: share of the rate of a large product on very long sequences, the length at which
-half of that is left, the factors with dropout and with a mask, and seconds a key at least: one
-block goes through all keys of its queries, which a decode step waits for. The last, blocks that an
-SM works on at once in effect, is from whole decode steps of the blind study, after its score.""",
+half of that is left, the factors with dropout and with a mask. The rest is of decode steps, where
+each block goes through all keys for one query, see analysis/durations.py.""",
     "unit": "Products, by kind of unit; see analysis/products.py.",
     "turned_flop_per_clk": """\
 TF32 products whose operands do not lie along k (a gradient's) turn them on the way: operations a

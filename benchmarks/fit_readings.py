@@ -1,19 +1,19 @@
 """The readings that fit_primitives.py derives what ships from, as works of the simulation.
 
-A reading is what operators took together on one card: a single one timed alone (operators.csv), or
-all of one name in a phase of a job (kernels.csv, whose shapes are those of the shipped trace), or a
-whole decode step (e2e_runs.jsonl).
+A reading is what operators took together on one card: a single one timed alone (operators.csv and
+operators_decoding.csv), or all of one name in a phase of a job (kernels.csv, whose shapes are those
+of the shipped trace). No time of a whole job enters.
 """
 
 from __future__ import annotations
 
 import csv
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from pymicro.analysis.cases import Case, case
 from pymicro.analysis.work import Class, Product, Work, class_of, short_name
@@ -22,6 +22,11 @@ from pymicro.results import Result
 TORCH = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 # Below this many rows embedding_dense_backward takes another path, see `durations.kernel_of`.
 FEW_ROWS = 3072
+# More rows than these are selected by another kernel, which needs indices side by side in memory; a
+# beam search has none such, so its own readings alone tell.
+FEW_INDICES = 16
+# Rows of the table whose gradient was timed.
+VOCABULARY = 30522
 # Operators that were timed alone as rows × columns: what stands for them in the simulation, and
 # bytes of an element of it, given the format's.
 STREAMS: Mapping[str, tuple[str, Class, Callable[[int], int]]] = {
@@ -81,13 +86,78 @@ def streams(
         name, kind, bytes_of = STREAMS[row["op"]]
         count, columns = int(row["rows"]), int(row["columns"])
         narrow = (row["dtype"] == "fp32") if row["op"] == "cast" else row["dtype"] != "fp32"
-        size = count * columns * bytes_of(2 if row["dtype"] != "fp32" else 4)
-        work = Work(name, kind, "float16" if narrow else "float32", 0, size, gathered=count)
+        width = 2 if row["dtype"] != "fp32" else 4
+        size = count * columns * bytes_of(width)
+        work = Work(
+            name, kind, "float16" if narrow else "float32", count, size, columns=columns,
+            gathered=count,
+        )  # fmt: skip
+        if name == "embedding_dense_backward":
+            met = round(VOCABULARY * -math.expm1(-count / VOCABULARY))
+            table = VOCABULARY * columns * width
+            work = replace(work, bytes=count * columns * width + table, distinct=met)
         kernels = float(row["kernels"])
         found[name].append(Reading(((work, 1.0),), float(row["kernel_s"]), kernels))
         hot_s = float(row["hot_s"] or 0) - kernels * gap_s
         if row["hot_s"] and size < held_bytes and hot_s > gap_s:
             found[name].append(Reading(((work, 1.0),), hot_s, kernels))
+    return found
+
+
+# Operators of a decode step: what stands for them, its class, bytes of an element as above, and by
+# format what is special of them.
+DECODING: Mapping[str, tuple[str, Class, Callable[[int], int], Mapping[str, dict[str, bool]]]] = {
+    "mul_row": ("mul", "pointwise", lambda w: 2 * w, {
+        "fp32": {"is_broadcast": True}, "bf16": {"is_broadcast": True, "is_mixed": True}}),
+    "mul_weight": ("mul", "pointwise", lambda w: 2 * w, {
+        "fp32": {"is_broadcast": True}, "bf16": {"is_broadcast": True}}),
+    "where": ("where", "pointwise", lambda w: 2 * w, {"fp32": {"is_broadcast": True}}),
+    "log_softmax": ("_log_softmax", "softmax", lambda w: 2 * w, {}),
+    "topk": ("topk", "reduction", lambda w: w, {}),
+    "argmax": ("argmax", "reduction", lambda w: w, {}),
+}  # fmt: skip
+
+
+def decoding(rows: Sequence[Mapping[str, str]]) -> dict[str, list[Reading]]:
+    """Readings of a decode step's operators, by the row of the table that they tell."""
+    found: dict[str, list[Reading]] = defaultdict(list)
+    for row in rows:
+        width, op, count = (4 if row["dtype"] == "fp32" else 2), row["op"], int(row["rows"] or 0)
+        if op in DECODING:
+            name, kind, bytes_of, forms = DECODING[op]
+            form = forms.get(row["dtype"], {})
+            wide = width == 4 or form.get("is_mixed")
+            size = count * int(row["columns"]) * bytes_of(width)
+            work = Work(
+                name, kind, "float32" if wide else "float16", count, size,
+                columns=int(row["columns"]), **form,
+            )  # fmt: skip
+            key = kind if form else name
+            key += "_long" * (not form) + "_mixed" * form.get("is_mixed", False)
+            key += "_broadcast" * bool(form) + "_narrow" * (not wide)
+        elif op == "cat" or (op == "index_select" and count <= FEW_INDICES):
+            kind = "copy" if op == "cat" else "gather"
+            dtype = "float32" if width == 4 else "float16"
+            work = Work(op, kind, dtype, 0, int(row["bytes"]), gathered=count)
+            key = op
+        else:
+            continue
+        one = Reading(((work, 1.0),), float(row["kernel_s"]), float(row["kernels"]))
+        found[key].append(one)
+    return found
+
+
+def single_queries(rows: Sequence[Mapping[str, str]]) -> dict[str, list[Reading]]:
+    """Readings of attention of one query a row, by kind of unit."""
+    found: dict[str, list[Reading]] = defaultdict(list)
+    for row in rows:
+        if row["op"] == "single_query":
+            count, keys = int(row["rows"]), int(row["keys"])
+            work = replace(
+                _attention(row["dtype"], count, int(row["heads"]), 1, keys), has_mask=True
+            )
+            one = Reading(((work, 1.0),), float(row["kernel_s"]), float(row["kernels"]))
+            found[_unit(row["dtype"])].append(one)
     return found
 
 
@@ -190,22 +260,4 @@ def _works(made: Case, phase: str, name: str) -> dict[Work, float]:
             work = made.program.works[step.work]
             if (stretch.phase, step.name) == (phase, name) and not work.host_bytes:
                 found[work] += stretch.times
-    return found
-
-
-def decode_steps(runs: Sequence[Mapping[str, Any]]) -> list[Reading]:
-    """Readings of whole decode steps of the blind study."""
-    found = []
-    for run in runs:
-        job = run["job"]
-        if not job["output"]:
-            continue
-        given = {k: v for k, v in job.items() if k != "model"}
-        made = case(job["model"], **given)
-        works: dict[Work, float] = defaultdict(float)
-        for stretch in made.program.stretches:
-            for place, count in stretch.counts.items() if stretch.phase == "decode" else ():
-                works[made.program.works[place]] += stretch.times * count / (job["output"] - 1)
-        kept = tuple((w, n) for w, n in works.items() if not w.host_bytes and w.kind != "none")
-        found.append(Reading(kept, run["busy_s"]["decode"], 0.0, job["precision"] == "tf32"))
     return found

@@ -115,6 +115,8 @@ class Clock:
         start_s = kernel.start_floors * p.floor.value
         if work.product:
             start_s = products.start_s(unit, p.floor.value)
+        elif _is_decode(work):
+            start_s = p.library.attention[unit.name].decode_floors * p.floor.value
         ideal_s = max(work.flop / p.peaks[self._best], paper_s * self._leaner(work))
         format_s = max(work.flop / peak, paper_s)
         shaped_s = start_s + max(self._compute_s(work, peak, unit), paper_s)
@@ -189,10 +191,8 @@ class Clock:
         share = row.share * work.columns / (work.columns + row.half_at_keys)
         share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
         full_s = work.flop / (rate * share * p.library.speed.value)
-        queries = work.flop / max(4 * _HEAD * work.blocks * work.columns, 1)
-        if queries > _FEW_QUERIES:
+        if not _is_decode(work):
             return max(full_s, work.columns * row.key_s)
-        # A decode step: each block goes through all keys for hardly a query.
         turns, rest = divmod(work.blocks / p.sm_count, row.at_once)
         return turns * _together_s(row, work.columns, row.at_once) + _together_s(
             row, work.columns, rest
@@ -216,6 +216,12 @@ class Clock:
         """Bytes in the best format, as a share of those in the one used."""
         wide = work.dtype in ("float32", "float64")
         return 0.5 if wide and self._best in ("fp16", "bf16") else 1.0
+
+
+def _is_decode(work: Work) -> bool:
+    """Whether each block of fused attention goes through all keys for hardly a query."""
+    queries = work.flop / max(4 * _HEAD * work.blocks * work.columns, 1)
+    return work.kind == "attention" and bool(work.blocks) and queries <= _FEW_QUERIES
 
 
 def _together_s(row: FusedAttention, keys: int, blocks: float) -> float:

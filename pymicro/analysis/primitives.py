@@ -90,7 +90,8 @@ class FusedAttention:
         share: of the rate on very long sequences. half_at_keys: length at which half of it is left.
         dropout, mask: factors with one of them. key_s: seconds a key at least.
         block_s, block_key_s: what a block of a decode step costs its SM, and what each of its keys
-            does. at_once: such blocks that an SM works on at once.
+            does. at_once: such blocks that an SM works on at once. decode_floors: what its
+            kernel takes with nothing to do, in times of the shortest one.
     """
 
     share: float
@@ -101,6 +102,7 @@ class FusedAttention:
     block_s: float = 0.0
     block_key_s: float = 0.0
     at_once: int = 16
+    decode_floors: float = 2.0
 
 
 @dataclass(frozen=True)
