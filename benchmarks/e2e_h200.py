@@ -1,13 +1,14 @@
 """Does the simulated time of a job agree with the measured one, nothing fitted?
 
     python benchmarks/e2e_h200.py list                     configurations, one JSON object a line
-    python benchmarks/e2e_h200.py run --to runs.jsonl      probe, run, probe; resumes after a stop
-    python benchmarks/e2e_h200.py score runs.jsonl predictions.jsonl
+    python benchmarks/e2e_h200.py run --to runs.jsonl      resumes after a stop
+    python benchmarks/e2e_h200.py score runs.jsonl predictions.jsonl [--figure step_s]
 
-Predictions are written to a file before the runs, a line of `{"key": …, "step_s": …, "busy_s": …}`
-each, with the host's cost left to the probes. The probes take `busy_s` of `--predicted`, to keep
-the device busy for so long beside the probed host. Expected: the median error of a step's time
-within 10 %, the worst within 25 %.
+Predictions are written to a file before the runs (e2e_predictions.py), a line of
+`{"key": …, "busy_s": …, "step_s": …}` each. The host of a rented machine changes its pace within a
+second, so a job takes turns with a narrow copy of itself, which tells the host's cost, and the
+pace is read at each step of both: a prediction made afterwards takes these and nothing else of the
+run. Expected: the median error of a step's time within 10 %, the worst within 25 %.
 """
 
 from __future__ import annotations
@@ -19,68 +20,80 @@ import sys
 import time
 import traceback
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pymicro.analysis.host_probe import as_probed, at_pace, job_pace_s, steps_of
 from pymicro.workloads.jobs import Job, job
 from pymicro.workloads.models import MODELS
 
-TRAIN_STEPS, TOKENS = 8, 24
-# Two probes that differ by more than this say that the host drifted: the run is repeated once.
-DRIFT, MOST_TRIES = 0.10, 2
+TOKENS, STEPS_A_TURN = 12, 6
+TURNS = {"train": 3, "generate": 2}
 # A host that waits longer is not slower for it.
 LONGEST_BUSY_S = 0.03
-# With `--turns`, probe and run take turns, so that a drift within a second meets both alike.
-TURNS, STEPS_A_TURN, TOKENS_A_TURN, WARM_TOKENS = 0, 4, 8, 3
-_PROFILED: set[tuple[str, str]] = set()
-_TRAIN = [
-    (precision, batch, length)
-    for precision, sizes in (
-        ("fp32", ((32, 128), (8, 128), (32, 512), (64, 256))),
-        ("tf32", ((32, 128), (8, 512), (64, 256))),
-        ("amp_fp16", ((32, 128), (8, 128), (32, 512), (64, 256))),
-        ("amp_bf16", ((32, 128), (64, 512))),
-    )
-    for batch, length in sizes
-]
-_GENERATE = [
-    ("fp32", 1, 320, 1),
-    ("fp32", 8, 320, 1),
-    ("fp32", 32, 320, 1),
-    ("fp32", 1, 320, 4),
-    ("fp32", 32, 320, 4),
-    ("tf32", 32, 512, 1),
-    ("fp16", 1, 320, 1),
-    ("fp16", 32, 512, 1),
-    ("fp16", 8, 320, 4),
-    ("bf16", 1, 320, 1),
-    ("bf16", 8, 320, 4),
-    ("bf16", 64, 512, 4),
-    ("fp32", 1, 64, 1),
-]
+# Precision, attention, batch, length, beams; 0 where nothing is generated. In this order: what
+# shares a model stands together, and every group of precisions comes early.
+_JOBS: dict[str, tuple[tuple[str, str, int, int, int], ...]] = {
+    "distilbert fp32": (
+        ("fp32", "sdpa", 4, 128, 0),
+        ("fp32", "sdpa", 16, 512, 0),
+        ("fp32", "sdpa", 48, 128, 0),
+        ("fp32", "sdpa", 24, 256, 0),
+        ("fp32", "eager", 16, 128, 0),
+        ("tf32", "sdpa", 16, 128, 0),
+        ("tf32", "sdpa", 32, 256, 0),
+        ("tf32", "sdpa", 16, 512, 0),
+    ),
+    "t5-large fp32": (
+        ("fp32", "sdpa", 1, 512, 1),
+        ("fp32", "sdpa", 2, 320, 1),
+        ("fp32", "sdpa", 16, 320, 1),
+        ("fp32", "sdpa", 4, 512, 4),
+        ("fp32", "sdpa", 16, 256, 4),
+        ("tf32", "sdpa", 48, 256, 1),
+    ),
+    "distilbert amp": (
+        ("amp_fp16", "sdpa", 16, 128, 0),
+        ("amp_fp16", "sdpa", 48, 256, 0),
+        ("amp_fp16", "sdpa", 16, 512, 0),
+        ("amp_bf16", "sdpa", 4, 64, 0),
+        ("amp_bf16", "sdpa", 24, 512, 0),
+        ("bf16", "sdpa", 32, 256, 0),
+    ),
+    "t5-large fp16": (
+        ("fp16", "sdpa", 4, 320, 1),
+        ("fp16", "sdpa", 16, 512, 4),
+        ("fp16", "sdpa", 1, 320, 4),
+        ("fp16", "sdpa", 64, 320, 1),
+    ),
+    "t5-large bf16": (
+        ("bf16", "sdpa", 2, 512, 1),
+        ("bf16", "sdpa", 32, 320, 1),
+        ("bf16", "sdpa", 16, 320, 4),
+        ("bf16", "sdpa", 4, 256, 4),
+    ),
+}
+
+# None of the study's jobs: does the machinery run, before a long run rests on it?
+_PILOT: dict[str, tuple[tuple[str, str, int, int, int], ...]] = {
+    "distilbert": (("amp_fp16", "sdpa", 8, 192, 0), ("fp32", "sdpa", 12, 256, 0)),
+    "t5-large": (("fp32", "sdpa", 3, 128, 1), ("fp32", "sdpa", 6, 192, 4)),
+}
 
 
-def configurations() -> list[Job]:
-    """26 jobs of the two tasks, neighbours sharing a model."""
-    train = [
-        job(MODELS["distilbert"], precision=p, batch=b, length=n, attention="sdpa")
-        for p, b, n in _TRAIN
-    ]
-    generate = [
-        job(
-            MODELS["t5-large"],
-            precision=p,
-            batch=b,
-            length=n,
-            beams=beams,
-            output=TOKENS,
-            attention="sdpa",
-        )
-        for p, b, n, beams in _GENERATE
-    ]
-    return train + generate
+def configurations(pilot: bool = False) -> list[Job]:
+    """Jobs of the two tasks, neighbours sharing a model."""
+    found = []
+    for words, rows in (_PILOT if pilot else _JOBS).items():
+        model = MODELS[words.split()[0]]
+        for precision, attention, batch, length, beams in rows:
+            more = {"beams": beams, "output": TOKENS} if beams else {}
+            found.append(
+                job(model, precision=precision, attention=attention, batch=batch, length=length,
+                    **more)
+            )  # fmt: skip
+    return found
 
 
 def key(wanted: Job) -> str:
@@ -88,16 +101,23 @@ def key(wanted: Job) -> str:
     return "-".join((*words, f"b{wanted.batch}", f"l{wanted.length}", f"k{wanted.beams}"))
 
 
-def run(to: Path, device: str, budget_s: float, only: str, predicted: Path | None = None) -> None:
+def run(
+    to: Path,
+    device: str,
+    budget_s: float,
+    only: str,
+    predicted: Path | None = None,
+    pilot: bool = False,
+) -> None:
     """Measure what the file does not have yet, until the budget is spent."""
     busy_s = {}
     if predicted is not None:
         busy_s = {p["key"]: p["busy_s"] for p in map(json.loads, predicted.open())}
     done = {json.loads(line)["key"] for line in to.open()} if to.exists() else set()
     began_s = time.perf_counter()
-    models: dict[tuple[str, str], Any] = {}
+    models: dict[tuple[str, str, str], Any] = {}
     with to.open("a", encoding="utf-8") as file:
-        for wanted in configurations():
+        for wanted in configurations(pilot):
             if key(wanted) in done or not any(word in key(wanted) for word in only.split(",")):
                 continue
             if time.perf_counter() - began_s > budget_s:
@@ -116,118 +136,100 @@ def run(to: Path, device: str, budget_s: float, only: str, predicted: Path | Non
 
 
 def one(
-    wanted: Job, device: str, models: dict[tuple[str, str], Any], busy_s: float = 0.0
+    wanted: Job, device: str, models: dict[tuple[str, str, str], Any], busy_s: float = 0.0
 ) -> dict[str, Any]:
-    """Probe, run, probe, and again where the two probes differ.
+    """A job's turns with its probe, and then a profiler's pass.
 
     Args:
         busy_s: what was predicted, before anything ran, of the device's work on a step.
     """
     import torch
 
-    from pymicro.e2e import build
-    from pymicro.e2e.measure import alternating, busy, measure, profile
+    from pymicro.e2e.measure import busy, measure, profile
+    from pymicro.e2e.pace import Pace
     from pymicro.e2e.probe import HostProbe
     from pymicro.e2e.task import Task, synthetic
+    from pymicro.e2e.turns import alternate
     from pymicro.telemetry import Sampler
 
     row = MODELS[wanted.model]
     torch.backends.cuda.matmul.allow_tf32 = wanted.precision == "tf32"
-    wide = "fp32" if wanted.precision == "tf32" else wanted.precision
-    weights = (wanted.model, wide)
-    if weights not in models:
-        models.clear()
-        gc.collect()
-        if device.startswith("cuda"):
-            torch.cuda.empty_cache()
-        models[weights] = build.build(row, wide, wanted.attention, device)
-    model = models[weights]
-    probe = HostProbe(row, wanted, device)
+    model = _model(wanted, device, models)
+    pace = Pace(device, row.task == "train")
+    probe = HostProbe(row, wanted, device, pace)
     task = Task(row, wanted, model, device, synthetic(wanted, model.config.vocab_size))
-    runs = TRAIN_STEPS if row.task == "train" else 1
     uuid = None
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-    tries = []
-    turns: list[dict[str, float]] = []
-    steps_s: list[float] = []
-    expected_s = min(busy_s, LONGEST_BUSY_S)
+    waits_s = min(busy_s, LONGEST_BUSY_S)
     with Sampler(uuid) as sampler:
-        if TURNS:
-            measured = measure(task, 2, WARM_TOKENS)
-            few = 2 if row.task == "train" else 1
-            ask = partial(_append, turns, probe, expected_s, few)
-            steps_s = alternating(task, ask, TURNS, STEPS_A_TURN, TOKENS_A_TURN)
-            half = len(turns) // 2
-            tries.append((_middle(turns[:half]), measured, _middle(turns[half:])))
-        while not tries or (len(tries) < MOST_TRIES and _drifted(tries[-1])):
-            before = probe.seconds(expected_s)
-            measured = measure(task, runs)
-            tries.append((before, measured, probe.seconds(expected_s)))
-        told = sampler.between(*tries[-1][1].window_s)
-    before, measured, after = tries[-1]
-    alone = probe.seconds() if row.task == "train" else {}
-    # Phase by phase takes seconds, so only where a precision is met first.
-    is_first = weights not in _PROFILED
-    _PROFILED.add(weights)
-    busy_by, kernels = _counted(task, profile if is_first else busy, profile)
+        measured = measure(task, 2, 3)
+        began_s = time.perf_counter()
+        seen = alternate(task, probe, pace, waits_s, TURNS[row.task], STEPS_A_TURN)
+        told = sampler.between(began_s, time.perf_counter())
+    products = {"seconds": probe.products_s, "readings": probe.products_readings}
+    turns = {**asdict(seen), "products": products}
+    busy_by, kernels = _counted(task, busy, profile)
     return {
         "key": key(wanted),
         "job": asdict(wanted),
-        "tries": len(tries),
-        "alternating": {"step_s": steps_s, "host_probe_s": turns},
-        "step_s": median(steps_s or measured.steps_s),
-        "run_s": median(measured.runs_s),
+        "step_s": median(steps_of(turns)),
         **asdict(measured),
         "busy_s": busy_by,
         "kernels": kernels,
-        "host_probe_s": {"before": before, "after": after},
-        "host_products_s": probe.products_s,
-        "host_device_idle_s": alone,
+        "turns": turns,
         "expected_busy_s": busy_s,
         "telemetry": told.to_json(),
     }
 
 
-def _append(turns: list[Any], probe: Any, busy_s: float, steps: int) -> None:
-    turns.append(probe.seconds(busy_s, steps))
+def _model(wanted: Job, device: str, models: dict[tuple[str, str, str], Any]) -> Any:
+    """The job's model; the one before it is forgotten if it was another."""
+    import torch
 
+    from pymicro.e2e import build
 
-def _drifted(one_try: tuple[dict[str, float], Any, dict[str, float]]) -> bool:
-    """Whether the host's cost changed beside the run; turns that alternate need no second try."""
-    before, _, after = one_try
-    return not TURNS and abs(sum(before.values()) / sum(after.values()) - 1) > DRIFT
-
-
-def _middle(probes: list[dict[str, float]]) -> dict[str, float]:
-    """The median of each phase."""
-    return {phase: median(probe[phase] for probe in probes) for phase in probes[0]}
+    wide = "fp32" if wanted.precision == "tf32" else wanted.precision
+    weights = (wanted.model, wide, wanted.attention)
+    if weights not in models:
+        models.clear()
+        gc.collect()
+        if device.startswith("cuda"):
+            torch.cuda.empty_cache()
+        models[weights] = build.build(MODELS[wanted.model], wide, wanted.attention, device)
+    return models[weights]
 
 
 def _counted(task: Any, first: Any, otherwise: Any) -> Any:
     """What the profiler saw; the longer way where this version of it cannot go the short one."""
     try:
-        return first(task)
+        return first(task, task.wanted.output or 2)
     except (RuntimeError, AttributeError, AssertionError) as error:
         print(f"profiler: {error}", flush=True)
         return otherwise(task)
 
 
 def _line(record: dict[str, Any]) -> str:
-    probe = record["host_probe_s"]
-    step = ("decode",) if record["job"]["output"] else ("step", *probe["before"])
-    host_ms = [1e3 * sum(probe[when].get(p, 0.0) for p in step) for when in ("before", "after")]
+    turns = record["turns"]
+    step = ("decode",) if record["job"]["output"] else ("step", *_TRAINING)
+    host_ms = [1e3 * sum(found.get(p, 0.0) for p in step)
+               for found in (as_probed(turns), at_pace(turns))]  # fmt: skip
     busy_ms = 1e3 * sum(record["busy_s"].get(p, 0.0) for p in step)
     count = sum(record["kernels"].get(p, 0) for p in step)
+    steps_ms = sorted(1e3 * s for s in steps_of(turns))
     return (
-        f"{record['key']}: step {1e3 * record['step_s']:.2f} ms, busy {busy_ms:.2f} ms, "
-        f"{count} kernels, host {host_ms[0]:.2f} and {host_ms[1]:.2f} ms, "
+        f"{record['key']}: step {1e3 * record['step_s']:.2f} ms ({steps_ms[0]:.1f} to "
+        f"{steps_ms[-1]:.1f}), busy {busy_ms:.2f} ms, {count} kernels, host {host_ms[0]:.2f} ms, "
+        f"at the job's pace of {1e6 * job_pace_s(turns, step[-1]):.0f} us {host_ms[1]:.2f} ms, "
         f"{(record['telemetry'].get('sm_clock_hz') or 0) / 1e6:.0f} MHz"
     )
 
 
-def score(runs: Path, predictions: Path) -> None:
+_TRAINING = ("loader", "input", "forward", "backward", "optimiser")
+
+
+def score(runs: Path, predictions: Path, figure: str = "step_s") -> None:
     """The error of each predicted step, and the two figures that were promised."""
     measured = {r["key"]: r for r in map(json.loads, runs.open())}
     errors = []
@@ -235,11 +237,11 @@ def score(runs: Path, predictions: Path) -> None:
         record = measured.get(predicted["key"])
         if record is None:
             continue
-        error = predicted["step_s"] / record["step_s"] - 1
+        error = predicted[figure] / record["step_s"] - 1
         errors.append(abs(error))
         print(
             f"{predicted['key']}: measured {1e3 * record['step_s']:.2f} ms, "
-            f"predicted {1e3 * predicted['step_s']:.2f} ms, {error:+.1%}"
+            f"predicted {1e3 * predicted[figure]:.2f} ms, {error:+.1%}"
         )
     if not errors:
         sys.exit("no prediction has a run")
@@ -254,17 +256,17 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--budget", type=float, default=120.0)
     parser.add_argument("--predicted", type=Path, help="lines with key and busy_s, for the probes")
-    parser.add_argument("--only", default="", help="part of a key")
-    parser.add_argument("--turns", type=int, default=0, help="of probe and run, alternating")
+    parser.add_argument("--only", default="", help="parts of keys, commas between")
+    parser.add_argument("--pilot", action="store_true", help="a few jobs that are not the study's")
+    parser.add_argument("--figure", default="step_s", help="which figure of the predictions")
     chosen = parser.parse_args()
-    globals()["TURNS"] = chosen.turns
     if chosen.what == "list":
         for wanted in configurations():
             print(json.dumps({"key": key(wanted), "job": asdict(wanted)}))
     elif chosen.what == "run":
-        run(chosen.to, chosen.device, chosen.budget, chosen.only, chosen.predicted)
+        run(chosen.to, chosen.device, chosen.budget, chosen.only, chosen.predicted, chosen.pilot)
     else:
-        score(*chosen.files)
+        score(*chosen.files, figure=chosen.figure)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python benchmarks/kernel_generations.py --device h200_sxm_141gb
 
 Needs no GPU: it reads the names and times that `benchmarks/operator_times.py` saw by the profiler
-on that device (`reference/<device>/operators.csv`), takes the 20 products that weigh most in
-T5-large and DistilBERT, and writes `reference/<device>/kernel_generations.md`.
+on that device (`reference/<device>/operators.csv`), takes the 20 products that weigh most in the
+traces of the published experiments, and writes `reference/<device>/kernel_generations.md`.
 
 Expected on a Hopper card: FP32 products run kernels of the generation before (the SIMT instruction
 has not changed since), FP16 and BF16 Hopper's own, TF32 Hopper's where the product is large; and
@@ -20,11 +20,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pymicro.analysis.work import Product
 from pymicro.devices.catalogue import catalogue
+from pymicro.plans import hot_products
 from pymicro.software.kernel_names import generation, short, steps_behind, written_for
 from pymicro.software.versions import dotted
 from pymicro.units import si
-from pymicro.workloads.products import Product, hottest
 
 REFERENCE = Path(__file__).parent / "reference"
 FORMATS = ("fp32", "tf32", "fp16", "bf16")
@@ -32,17 +33,15 @@ Row = Mapping[str, str]
 
 
 def products(rows: Sequence[Row]) -> Iterator[tuple[str, Product, Row]]:
-    """The recorded operator of each hot product in each format; a product without one is left
-    out. A weight's gradient was recorded as it is, with A transposed."""
+    """The recorded operator of each hot product in each format; one without is left out."""
     plain = [r for r in rows if r["op"] in ("aten::mm", "aten::addmm") and int(r["batch"]) == 0]
     for dtype in FORMATS:
-        for p in hottest(20):
-            size = (str(p.m), str(p.n), str(p.k))
-            same = [r for r in plain if (r["m"], r["n"], r["k"]) == size and r["dtype"] == dtype]
-            found = {r["layout"]: r for r in same}
-            row = found.get(p.layout) or found.get("tn")
-            if row is not None:
-                yield dtype, p, row
+        for p in hot_products(20):
+            shape = [str(p.m), str(p.n), str(p.k), p.layout, dtype]
+            for row in plain:
+                if [row[x] for x in ("m", "n", "k", "layout", "dtype")] == shape:
+                    yield dtype, p, row
+                    break
 
 
 def report(rows: Sequence[Row], capability: tuple[int, int]) -> str:

@@ -1,10 +1,13 @@
 """How many kernels does each operator of a real job launch on this GPU, and which?
 
-    python benchmarks/kernels_per_operator.py --to kernels.jsonl
+    python benchmarks/kernels_per_operator.py --to kernels.jsonl [--from 9]
+
+One device's lines, as a table, are `reference/<device>/kernels.csv`, from which fit_primitives.py
+takes what operators launch.
 
 Runs every model under torch's profiler, a training step or a prompt with a few tokens, and writes
-one line for each phase, operator and dtype. Most operators are expected to launch one kernel;
-the others are why a trace alone cannot tell the number of launches.
+one line for each phase, operator, dtype and shape. Most operators are expected to launch one
+kernel; the others are why a trace alone cannot tell the number of launches.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ CASES = (
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--to", type=Path, required=True)
-    parser.add_argument("--cases", type=int, default=len(CASES))
+    parser.add_argument("--from", dest="first", type=int, default=0, help="cases to leave out")
     chosen = parser.parse_args()
     head = {
         **software(),
@@ -59,7 +62,7 @@ def main() -> None:
     }
     with chosen.to.open("w", encoding="utf-8") as file:
         print(json.dumps(head), file=file, flush=True)
-        for model, precision, attention, batch, length, beams in CASES[: chosen.cases]:
+        for model, precision, attention, batch, length, beams in CASES[chosen.first :]:
             began_s = time.perf_counter()
             row = MODELS[model]
             more = {"output": 32, "beams": beams} if row.task == "generate" else {}

@@ -1,6 +1,6 @@
 """How long does one operator of PyTorch take on this device, at the shapes of real jobs?
 
-    python benchmarks/operator_times.py --out operators.jsonl [--seconds 120] [--device cpu --few]
+    python benchmarks/operator_times.py --out operators.jsonl [--of decoding] [--seconds 120]
 
 Answer expected: products come near the rate of `pymicro gemm`, everything else near the memory
 bandwidth at its size, and nothing is shorter than the kernel floor of one to two microseconds.
@@ -22,8 +22,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import operator_rows
+import operator_rows_decoding
 import torch
-from operator_rows import GROUPS, Row
+from operator_rows import Row
+
+# Training, and generating at many rows; one decode step.
+GROUPS = {"jobs": operator_rows.GROUPS, "decoding": operator_rows_decoding.GROUPS}
 
 ROTATE_BYTES = 160e6
 MOST_SETS = 24
@@ -112,6 +117,7 @@ def main() -> None:
     words.add_argument("--out", required=True)
     words.add_argument("--seconds", type=float, default=120)
     words.add_argument("--device", default="cuda")
+    words.add_argument("--of", choices=tuple(GROUPS), default="jobs")
     words.add_argument("--few", action="store_true", help="two rows a group: does it run at all?")
     chosen = words.parse_args()
     device = torch.device(chosen.device)
@@ -122,7 +128,7 @@ def main() -> None:
             "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
         }
         out.write(json.dumps(head) + "\n")
-        for group in GROUPS:
+        for group in GROUPS[chosen.of]:
             rows = list(itertools.islice(group(), 2)) if chosen.few else list(group())
             done = []
             for row in rows:

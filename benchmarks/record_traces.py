@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--to", type=Path, default=traces.FOLDER)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--missing", action="store_true", help="only those that do not ship yet")
     parser.add_argument("--check", action="store_true")
     chosen = parser.parse_args()
     chosen.to.mkdir(parents=True, exist_ok=True)
@@ -50,6 +51,8 @@ def main() -> None:
         for attention in ("sdpa", "eager")
         for beams in ((1, 4) if MODELS[name].task == "generate" else (1,))
     ]
+    if chosen.missing:
+        todo = [one for one in todo if not _ships(*one[:5])]
     if chosen.jobs == 1:
         for one in todo:
             print(record(*one), flush=True)
@@ -62,6 +65,12 @@ def main() -> None:
     if chosen.check:
         for name, precision, attention, beams in CHECKED:
             check(MODELS[name], precision, attention, beams, chosen.device)
+
+
+def _ships(name: str, precision: str, attention: str, beams: int, device: str) -> bool:
+    search = "greedy" if beams == 1 else "beam"
+    how = "train" if MODELS[name].task == "train" else search
+    return traces.path_of(trace.key_of(name, how, precision, attention, device)).exists()
 
 
 def record(name: str, precision: str, attention: str, beams: int, device: str, folder: Path) -> str:

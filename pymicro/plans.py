@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any
 
+from pymicro.analysis import cases
+from pymicro.analysis.hottest import Attention, Product, attentions, hottest
 from pymicro.benchmark import Case
-from pymicro.workloads.products import attentions, hottest
+from pymicro.workloads.jobs import EXPERIMENTS
 
 PARTS = ("library", "generations", "flags", "attention", "compile")
 # Formats in which the jobs' products are asked for, those that torch uses unasked first.
@@ -43,6 +46,13 @@ class Step:
     budget_s: float = 4.0
 
 
+@cache
+def hot_products(most: int) -> tuple[Product, ...]:
+    """The single products that weigh most in the published experiments, dearest first."""
+    jobs = [[cases.case(m, **given) for given in each] for m, each in EXPERIMENTS.items()]
+    return tuple(hottest(jobs, most, lambda product: product.batch == 1))
+
+
 def library(
     formats: Sequence[str], offered: Mapping[tuple[str, str], Sequence[str]], most: int
 ) -> Iterator[Step]:
@@ -52,7 +62,7 @@ def library(
     """
     for dtype in formats:
         found: list[Case] = []
-        for product in hottest(most):
+        for product in hot_products(most):
             params = gemm_params(product.m, product.n, product.k, product.layout)
             found.append(Case("gemm", "torch", "matmul", dtype, params))
             for backend, names in RIVALS.items():
@@ -63,7 +73,7 @@ def library(
 
 def profiled(formats: Sequence[str], most: int) -> list[tuple[str, int, int, int, str]]:
     """The same products for the profiler."""
-    return [(d, p.m, p.n, p.k, p.layout) for d in formats for p in hottest(most)]
+    return [(d, p.m, p.n, p.k, p.layout) for d in formats for p in hot_products(most)]
 
 
 def generations(formats: Sequence[str], sms: int) -> Iterator[Step]:
@@ -95,7 +105,16 @@ def gemm_params(m: int, n: int, k: int, layout: str, path: str = "auto") -> dict
 
 
 def attention_shapes() -> list[dict[str, Any]]:
-    return [{k: v for k, v in asdict(a).items() if k != "job"} for a in attentions()]
+    """The attentions of the published experiments, each once; fine-tuning also with the mask that
+    records of unequal length need."""
+    jobs = [cases.case(m, **given) for m, each in EXPERIMENTS.items() for given in each[:1]]
+    found: dict[Attention, None] = {}
+    for case in jobs:
+        for one in attentions([case]):
+            found[one] = None
+            if case.trace.task == "train":
+                found[replace(one, has_bias=True)] = None
+    return [asdict(one) for one in found]
 
 
 def flag_shapes() -> list[tuple[int, int, int]]:

@@ -50,7 +50,7 @@ def summing_error(dtype: DType, k: int) -> float:
 
 
 class GemmReference:
-    """The expected product of A (m×k) and B, n×k (`nt`) or k×n (`nn`), given in stored bits."""
+    """The expected product of A, m×k or k×m (`tn`), and B, n×k (`nt`) or k×n, in stored bits."""
 
     def __init__(self, dtype: DType, layout: str, a: np.ndarray, b: np.ndarray) -> None:
         """Compute the reference.
@@ -59,7 +59,7 @@ class GemmReference:
             Unavailable: the true product does not fit the output's format.
         """
         self._dtype, self._output = dtype, DTYPES[dtype.output]
-        b = b.T if layout == "nn" else b
+        a, b = (a.T if layout == "tn" else a), (b if layout == "nt" else b.T)
         (m, self._k), self._n = a.shape, b.shape[0]
         self._summing = summing_error(dtype, self._k)
         rng = np.random.default_rng(2)
@@ -153,7 +153,7 @@ class GemmReference:
 
 
 class BatchReference:
-    """The expected products of several A (batch×m×k) and B, each against its own reference."""
+    """The expected products of several A and B, batch first, each against its own reference."""
 
     def __init__(self, dtype: DType, layout: str, a: np.ndarray, b: np.ndarray) -> None:
         """Compute the references.

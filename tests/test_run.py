@@ -57,6 +57,18 @@ def test_each_backend_is_checked_and_timed(bench, name, layout):
     assert result.flop == 2 * 33 * 47 * 65
 
 
+@pytest.mark.parametrize("several", [{}, {"batch": 3}])
+def test_a_weights_gradient_is_multiplied_or_refused_never_taken_for_another(bench, several):
+    """A lies k×m: a kernel that reads it m×k would be wrong, or right of another product."""
+    for name in RUN_HERE:
+        for result in results(bench, [name], points=[POINT | {"layout": "tn"} | several]):
+            if name == "torch":
+                assert result.outcome == "ok", result.reason
+            else:
+                assert result.outcome == "skipped"
+                assert "k×m" in result.reason
+
+
 @pytest.mark.parametrize("name", RUN_HERE)
 @pytest.mark.parametrize("spoil", ["one element", "nothing written", "a row of zeros"])
 def test_a_wrong_kernel_fails_without_a_time(bench, name, spoil, monkeypatch):

@@ -13,9 +13,10 @@ NAMES = [n for n in DTYPES if n != "int32"]
 
 def problem(name, m, n, k, layout="nt", fill="normal"):
     dtype = DTYPES[name]
-    a = draw((m, k), dtype, fill, 1)
+    a = draw((k, m) if layout == "tn" else (m, k), dtype, fill, 1)
     b = draw((n, k) if layout == "nt" else (k, n), dtype, fill, 2)
     left, right = (decode(x, dtype).astype(np.float64) for x in (a, b))
+    left = left.T if layout == "tn" else left
     exact = left @ (right.T if layout == "nt" else right)
     output = DTYPES[dtype.output]
     c = encode(exact, output) if not output.is_integer else exact.astype(output.storage)
@@ -23,7 +24,7 @@ def problem(name, m, n, k, layout="nt", fill="normal"):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("layout", ["nt", "nn"])
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn"])
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (7, 300, 129), (257, 131, 515)])
 def test_a_right_product_passes(name, layout, m, n, k):
     reference, c = problem(name, m, n, k, layout)

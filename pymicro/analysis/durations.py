@@ -10,11 +10,12 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pymicro.analysis import products
-from pymicro.analysis.primitives import SHORT_PATHS, Kernel, Primitives
+from pymicro.analysis.primitives import SHORT_PATHS, FusedAttention, Kernel, Primitives
 from pymicro.analysis.work import Product, Work
 
 # In the order in which causes are taken away. `ideal`: the best format at the paper rate, and
@@ -25,11 +26,16 @@ PARTS = ("ideal", "format", "shape", "clock", "quality")
 _HELD, _LOST = 0.6, 2.0
 # Shapes that differ by more than a factor of eight in all are no neighbours.
 _NEAR = math.log(8.0)
-# Numbers of a head, queries of a block below which it is a decode step's, and how many blocks an SM
-# works on at once in effect.
-_HEAD, _FEW_QUERIES, _OVERLAP = 64, 8, 1.1
-# Below this many rows the gradient of an embedding takes a path without sorting.
-_FEW_ROWS = 3072
+# Numbers of a head, queries of a block below which it is a decode step's, and how sharp the turn is
+# from one bound to the other.
+_HEAD, _FEW_QUERIES, _SHARP = 64, 8, 2.5
+# A row of this many columns is a vocabulary's.
+_LONG = 8192
+# Up to so many rows are selected one after another, at so many floors each.
+_ONE_BY_ONE, _INDEX_FLOORS = 16, 0.31
+# Below this many rows the gradient of an embedding takes a path without sorting, whose start and
+# each row take so many floors; with sorting, each row of the table that is met does.
+_FEW_ROWS, _UNSORTED, _SEGMENT_FLOORS = 3072, (2.0, 0.042), 0.0164
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class Duration:
 
     Attributes:
         kernels: how many it launches. source: `measured` if its very shape was.
+        path: of products and attention, whose units it is taken to run on.
     """
 
     parts: tuple[float, float, float, float, float]
@@ -45,6 +52,7 @@ class Duration:
     compute_s: float
     memory_s: float
     source: str
+    path: str = ""
 
     @property
     def seconds(self) -> float:
@@ -77,7 +85,7 @@ class Clock:
         kernel = kernel_of(work, p)
         if work.product or (work.kind == "attention" and work.flop):
             return self._product(work, kernel)
-        start_s = kernel.start * p.floor.value
+        start_s = kernel.start_floors * p.floor.value
         paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
         real_s = max(real_s, work.bytes / self._handled(work, kernel))
         lean_s = paper_s * self._leaner(work)
@@ -85,16 +93,30 @@ class Clock:
         return Duration(parts, kernel.kernels, 0.0, real_s, p.dram.source)
 
     def _product(self, work: Work, kernel: Kernel) -> Duration:
-        """Arithmetic on a path against memory, cause by cause."""
         p = self._p
         # Fused attention in FP32 stays on the vector units, whatever TF32 allows products.
         path = p.path(work.dtype, self._tf32 and work.product is not None)
-        unit, peak = products.unit_of(path), p.peaks[path]
+        if path != "tf32" or (path, work.product) in p.products:
+            return self._on(path, work, kernel)
+        # TF32 is allowed to the library and not ordered (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32), so
+        # that a unit which wins nothing is left alone; and a vector times a matrix is always read
+        # by the kernels of FP32 (so were all 44 of the profiled, see benchmarks/reference).
+        plain = self._on("fp32", work, kernel)
+        if work.product and work.product.m == 1:
+            return plain
+        return min(self._on(path, work, kernel), plain, key=lambda d: d.seconds)
+
+    def _on(self, path: str, work: Work, kernel: Kernel) -> Duration:
+        """Arithmetic on a path against memory, cause by cause."""
+        p = self._p
+        unit, peak = p.library.units[products.unit_of(path)], p.peaks[path]
         paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
         clock = p.clock[path].value if path in p.clock else 1.0
-        start_s = kernel.start * p.floor.value
+        start_s = kernel.start_floors * p.floor.value
         if work.product:
             start_s = products.start_s(unit, p.floor.value)
+        elif _is_decode(work):
+            start_s = p.library.attention[unit.name].decode_floors * p.floor.value
         ideal_s = max(work.flop / p.peaks[self._best], paper_s * self._leaner(work))
         format_s = max(work.flop / peak, paper_s)
         shaped_s = start_s + max(self._compute_s(work, peak, unit), paper_s)
@@ -110,7 +132,14 @@ class Clock:
         cuts = (0.0, ideal_s, format_s, shaped_s, clocked_s, total_s)
         parts = tuple(b - a for a, b in itertools.pairwise(cuts))
         source = known.source if known else p.rates[path].source
-        return Duration(parts, kernel.kernels, compute_s, real_s, source)  # type: ignore[arg-type]
+        return Duration(
+            parts,  # type: ignore[arg-type]
+            kernel.kernels,
+            compute_s,
+            real_s,
+            source,
+            path,
+        )
 
     def _nearest(self, path: str, work: Work) -> float:
         """By how much the nearest measured shape differs from the model; 1 if none is near."""
@@ -132,7 +161,7 @@ class Clock:
             work, product=shape, flop=2 * shape.batch * shape.m * shape.n * shape.k,
             bytes=shape.batch * size * width,
         )  # fmt: skip
-        unit, p = products.unit_of(path), self._p
+        unit, p = self._p.library.units[products.unit_of(path)], self._p
         compute_s = self._compute_s(there, self._rate(there, path), unit)
         model_s = products.start_s(unit, p.floor.value) + max(
             compute_s, self._memory_s(there, p.dram.value)
@@ -140,33 +169,34 @@ class Clock:
         return value.value / model_s
 
     def _rate(self, work: Work, path: str) -> float:
-        rate = self._p.rates[path].value
+        p = self._p
+        rate = p.rates[path].value
         if work.product:
-            rate *= self._p.library.layouts.get(path, {}).get(work.product.layout, 1.0)
-        batched = self._p.batched_share.get(path)
+            turned = p.library.turned_flop_per_clk.get(path, {}).get(work.product.layout)
+            if turned and p.sm_clock_hz:
+                # Turning goes through shared memory, which all chips have alike: it costs a fast
+                # unit most.
+                turned *= p.sm_count * p.sm_clock_hz * p.library.speed.value
+                rate = 1 / (1 / rate + 1 / turned)
+        batched = p.batched_share.get(path)
         if batched and work.product and work.product.batch > 1:
             return rate * batched.value
         return rate
 
-    def _compute_s(self, work: Work, rate: float, unit: str) -> float:
+    def _compute_s(self, work: Work, rate: float, unit: products.Unit) -> float:
         p = self._p
         if work.product:
             return products.seconds(work.product, rate, p.sm_count, unit, p.floor.value)
-        row = p.library.attention[unit]
-        share = row.share * work.columns / (work.columns + row.half_at)
+        row = p.library.attention[unit.name]
+        share = row.share * work.columns / (work.columns + row.half_at_keys)
         share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
         full_s = work.flop / (rate * share * p.library.speed.value)
-        return max(full_s, work.columns * row.key_s * self._turns(work))
-
-    def _turns(self, work: Work) -> float:
-        """How often an SM goes through all keys where blocks have hardly a query: a decode step.
-
-        With full blocks the rate tells, in which this is contained.
-        """
-        queries = work.flop / max(4 * _HEAD * work.blocks * work.columns, 1)
-        if queries > _FEW_QUERIES:
-            return 1.0
-        return max(1.0, work.blocks / (self._p.sm_count * _OVERLAP))
+        if not _is_decode(work):
+            return max(full_s, work.columns * row.key_s)
+        turns, rest = divmod(work.blocks / p.sm_count, row.at_once)
+        return turns * _together_s(row, work.columns, row.at_once) + _together_s(
+            row, work.columns, rest
+        )
 
     def _handled(self, work: Work, kernel: Kernel) -> float:
         """Bytes a second that the operator's kernels themselves can handle."""
@@ -174,7 +204,7 @@ class Clock:
         if not p.sm_clock_hz:
             return float("inf")
         is_narrow = work.dtype in SHORT_PATHS
-        return kernel.per_clk[is_narrow] * p.sm_count * p.sm_clock_hz * p.library.speed.value
+        return kernel.bytes_per_clk[is_narrow] * p.sm_count * p.sm_clock_hz * p.library.speed.value
 
     def _memory_s(self, work: Work, dram: float) -> float:
         """Seconds for its bytes; weights come from DRAM, as others have passed since."""
@@ -188,20 +218,57 @@ class Clock:
         return 0.5 if wide and self._best in ("fp16", "bf16") else 1.0
 
 
+def _is_decode(work: Work) -> bool:
+    """Whether each block of fused attention goes through all keys for hardly a query."""
+    queries = work.flop / max(4 * _HEAD * work.blocks * work.columns, 1)
+    return work.kind == "attention" and bool(work.blocks) and queries <= _FEW_QUERIES
+
+
+def _together_s(row: FusedAttention, keys: int, blocks: float) -> float:
+    """Seconds of so many blocks an SM: one alone waits at each key, many keep the SM busy."""
+    if not blocks:
+        return 0.0
+    alone_s, crowd_s = keys * row.key_s, blocks * (row.block_s + keys * row.block_key_s)
+    return (alone_s**_SHARP + crowd_s**_SHARP) ** (1 / _SHARP)
+
+
 def _distance(a: Product, b: Product) -> float:
     pairs = ((a.batch, b.batch), (a.m, b.m), (a.n, b.n), (a.k, b.k))
     return sum(abs(math.log(x / y)) for x, y in pairs)
 
 
+def _named(work: Work, table: Mapping[str, Kernel]) -> Kernel:
+    """The row of an operator: of a special form of it, of itself, or of its class.
+
+    Forms are of what an operator works on: two formats, an operand that is read again, a source
+    that does not lie in order, rows of a vocabulary; and of each the one in 2-byte formats.
+    """
+    special = "_strided" * work.is_strided + "_long" * (work.columns >= _LONG)
+    special += "_mixed" * work.is_mixed + "_broadcast" * work.is_broadcast
+    narrow = "_narrow" * (work.dtype in SHORT_PATHS)
+    forms = (special + narrow, special, narrow, "")
+    names = (base + form for form in forms for base in (work.name, work.kind))
+    return next(table[name] for name in names if name in table)
+
+
 def kernel_of(work: Work, p: Primitives) -> Kernel:
     """What an operator launches here."""
     table = p.library.kernels
-    found = table.get(work.name) or table[work.kind]
+    found = _named(work, table)
     if work.tensors:
         launches = max(1.0, work.tensors / p.library.tensors_a_launch)
-        return replace(found, kernels=launches, start=found.start * launches)
-    if work.name == "embedding_dense_backward" and work.gathered < _FEW_ROWS:
-        return replace(found, kernels=2.0, start=found.start * 2 / found.kernels)
+        return replace(found, kernels=launches, start_floors=found.start_floors * launches)
+    if work.name == "index_select":
+        rows = min(work.gathered, _ONE_BY_ONE)
+        return replace(found, start_floors=found.start_floors + rows * _INDEX_FLOORS)
+    if work.name == "mean" and work.flop == 1:
+        # A single row needs no second round.
+        return replace(found, start_floors=found.start_floors / 2)
+    if work.name == "embedding_dense_backward":
+        if work.gathered < _FEW_ROWS:
+            start = _UNSORTED[0] + work.gathered * _UNSORTED[1]
+            return replace(found, kernels=2.0, start_floors=start)
+        return replace(found, start_floors=found.start_floors + work.distinct * _SEGMENT_FLOORS)
     return found
 
 

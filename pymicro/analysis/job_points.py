@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from pymicro.analysis.cases import Case
@@ -33,22 +32,22 @@ def job_points(case: Case, p: Primitives, most: int = 20) -> JobPoints:
     Rates are those of the simulation: measured ones at shapes that were measured, the model's
     elsewhere. Shares are of the time that the device spends in kernels, waiting left out.
     """
-    clock, program = Clock(p, case.config.tf32), case.program
-    calls: Counter[int] = Counter()
-    for stretch in program.stretches:
-        for place, count in stretch.counts.items():
-            calls[place] += stretch.times * count  # type: ignore[assignment]
-    seconds = {work: n * clock.of(work).seconds for work, n in _of(program.works, calls)}
+    clock = Clock(p, case.config.tf32)
+    # What crosses the link has no place under a device's roofs.
+    on_device = {work: n for work, n in case.program.calls.items() if not work.host_bytes}
+    seconds = {work: n * clock.of(work).seconds for work, n in on_device.items()}
     total_s = sum(seconds.values()) or 1.0
     placed = [w for w in seconds if _counts(w) and seconds[w]]
     placed.sort(key=lambda work: -seconds[work])
     shown, rest = placed[:most], placed[most:]
     points = []
     for work in shown:
-        path = p.path(work.dtype, case.config.tf32 and work.product is not None)
-        rate = work.flop / clock.of(work).seconds
+        taken = clock.of(work)
+        rate = work.flop / taken.seconds
         share = seconds[work] / total_s
-        points.append(Point(_label(work), path, work.flop / work.bytes, rate, rate, rate, share))
+        points.append(
+            Point(_label(work), taken.path, work.flop / work.bytes, rate, rate, rate, share)
+        )
     return JobPoints(
         case.label,
         tuple(points),
@@ -60,11 +59,6 @@ def job_points(case: Case, p: Primitives, most: int = 20) -> JobPoints:
 def _counts(work: Work) -> bool:
     """Whether its operations are what it is there for; of others memory alone is worth a look."""
     return bool(work.flop and work.bytes) and (work.product is not None or work.kind == "attention")
-
-
-def _of(works: tuple[Work, ...], calls: Counter[int]) -> list[tuple[Work, float]]:
-    """Works on the device with their calls; what crosses the link has no place under its roofs."""
-    return [(works[place], n) for place, n in calls.items() if not works[place].host_bytes]
 
 
 def _label(work: Work) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pymicro.analysis.cases import Case
+from pymicro.analysis.durations import Clock
 from pymicro.analysis.primitives import Primitives, moving
 from pymicro.analysis.simulate import Simulation, simulate
 from pymicro.analysis.values import Kind, Value, worst
-from pymicro.analysis.work import Work
 
 # Less of the wall time than this in kernels, and the device is not what bounds the job.
 _BUSY = 0.85
@@ -118,14 +119,10 @@ def bound(found: Simulation, case: Case, p: Primitives) -> str:
 
 def _path(case: Case, p: Primitives) -> str:
     """The format of most of the job's products, and whether matrix units run them."""
-    flop: dict[str, float] = {}
-    works: tuple[Work, ...] = case.program.works
-    for stretch in case.program.stretches:
-        for step in stretch.steps:
-            work = works[step.work]
-            if work.kind in ("product", "attention"):
-                path = p.path(work.dtype, case.config.tf32)
-                flop[path] = flop.get(path, 0.0) + work.flop * stretch.times
+    clock, flop = Clock(p, case.config.tf32), Counter[str]()
+    for work, times in case.program.calls.items():
+        if work.kind in ("product", "attention"):
+            flop[clock.of(work).path] += times * work.flop  # type: ignore[assignment]
     if not flop:
         return "no"
     path = max(flop, key=lambda name: flop[name])

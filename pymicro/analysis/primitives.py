@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from pymicro.analysis.products import Unit
 from pymicro.analysis.values import Value
 from pymicro.analysis.work import Product
 
@@ -31,6 +32,8 @@ class HostCosts:
         tensor_s: for each tensor of a list that an optimiser goes through.
         wait_s: from the end of the device's work until the host goes on.
         run_s: once a run of the phase, whatever it holds: loop, hooks, bookkeeping.
+        token_s: for each token of a batch, to make the batch.
+        cast_s: for a cast that autocast puts in, None if it is as dear as any operator.
     """
 
     name: str
@@ -40,6 +43,8 @@ class HostCosts:
     tensor_s: Value
     wait_s: Value
     run_s: Mapping[str, Value] = field(default_factory=dict)
+    token_s: Value | None = None
+    cast_s: Value | None = None
 
     def operator(self, phase: str) -> Value:
         return self.operator_s.get(phase) or self.operator_s[""]
@@ -55,11 +60,11 @@ class HostCosts:
             name=f"{self.name}, {factor:g} times as fast",
             operator_s={k: v.times(1 / factor) for k, v in self.operator_s.items()},
             run_s={k: v.times(1 / factor) for k, v in self.run_s.items()},
-            **{f: getattr(self, f).times(1 / factor) for f in _PLAIN_HOST},
+            **{f: v.times(1 / factor) for f in _PLAIN_HOST if (v := getattr(self, f))},
         )
 
 
-_PLAIN_HOST = ("view_s", "launch_s", "tensor_s", "wait_s")
+_PLAIN_HOST = ("view_s", "launch_s", "tensor_s", "wait_s", "token_s", "cast_s")
 
 
 @dataclass(frozen=True)
@@ -67,13 +72,14 @@ class Kernel:
     """What the framework launches for an operator.
 
     Attributes:
-        kernels: launched by one call. start: floors of a kernel that one call takes at least.
-        per_clk: bytes a clock and SM that they handle at most, of 4-byte and 2-byte formats.
+        kernels: launched by one call. start_floors: of the shortest kernel's time, what one call
+            takes with nothing to do.
+        bytes_per_clk: a clock and SM, that they handle at most, in 4-byte and 2-byte formats.
     """
 
     kernels: float
-    start: float
-    per_clk: tuple[float, float]
+    start_floors: float
+    bytes_per_clk: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -81,15 +87,22 @@ class FusedAttention:
     """What fused attention makes of the rate of a large product on one kind of unit.
 
     Attributes:
-        share: of the rate on very long sequences. half_at: length at which half of that is left.
+        share: of the rate on very long sequences. half_at_keys: length at which half of it is left.
         dropout, mask: factors with one of them. key_s: seconds a key at least.
+        block_s, block_key_s: what a block of a decode step costs its SM, and what each of its keys
+            does. at_once: such blocks that an SM works on at once. decode_floors: what its
+            kernel takes with nothing to do, in times of the shortest one.
     """
 
     share: float
-    half_at: float
+    half_at_keys: float
     dropout: float
     mask: float
     key_s: float
+    block_s: float = 0.0
+    block_key_s: float = 0.0
+    at_once: int = 16
+    decode_floors: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -97,15 +110,19 @@ class Library:
     """The framework's kernels, by operator name or else by class; the same for all devices.
 
     Attributes:
-        layouts: share of the rate by path and layout, where one is slower than `nt`.
-        speed: factor on `per_clk` and on the share of attention, 1 where they were measured.
+        units: what decides the time of a product, by kind of unit.
+        turned_flop_per_clk: by path and layout, where operands have to be turned on their way to
+            the unit: operations a clock and SM for which that can be done; it takes its time.
+        speed: factor on `bytes_per_clk`, on turning and on the share of attention, 1 where they
+            were measured.
     """
 
     kernels: Mapping[str, Kernel]
     attention: Mapping[str, FusedAttention]
+    units: Mapping[str, Unit]
     tensors_a_launch: float
     speed: Value
-    layouts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    turned_flop_per_clk: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

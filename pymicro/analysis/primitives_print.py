@@ -27,6 +27,9 @@ _COPIES = ("dram_memcpy_gbps", "dram_copy_gbps", "dram_read_gbps", "dram_scale_g
 # Neighbours overlap their ends: what is left beside a null kernel, and beside the kernel of a
 # graph's node, which takes about as long as the one assumed, is never below these.
 _LEAST_GAP_S, _NODE_S, _LEAST_NODE_GAP_S = 0.4e-6, 0.9e-6, 0.2e-6
+# Formats that run on the same units.
+_MATRIX = ("tf32", "fp16", "bf16")
+_KIN = {path: tuple(p for p in _MATRIX if p != path) for path in _MATRIX}
 _NOT_THE_LIBRARY = ("hand-written", "own kernel", "cutlass", "user report")
 
 
@@ -41,27 +44,46 @@ def rate(spec: Spec, path: str, peak: float) -> Value:
     shares, whose = _shares(spec, path)
     if not shares:
         return Value(peak * 0.7, peak * 0.4, peak, "data sheet x 0.7, assumed", "assumed")
-    share = stats.median(shares)
+    share = stats.median(sorted(shares))
     low, high = min(shares), max(shares)
-    text = f"data sheet x {share:.2f}, the median of {whose} in print"
+    text = f"data sheet x {share:.2f}, {whose}"
     return Value(peak * share, peak * low, peak * high, text, "datasheet")
 
 
 def _shares(spec: Spec, path: str) -> tuple[list[float], str]:
-    """Shares of paper peaks reached by cards of the same generation, or of all."""
+    """Shares of the paper peak that a card may reach on a path of which nothing is in print.
+
+    Formats of one unit share its power and its clock: what the card reaches in one of them tells
+    more of another than other cards do. Else cards of the same generation are taken, or all.
+    """
+    known = _shares_in_print()
+    own = [s for other in _KIN.get(path, ()) if (s := known.get((spec.key, other)))]
+    both = [
+        share / of_kin
+        for (key, of_path), share in known.items()
+        for other in _KIN.get(path, ())
+        if of_path == path and (of_kin := known.get((key, other)))
+    ]
+    if own and both:
+        middle = stats.median(sorted(own))
+        text = "its own share in kindred formats, as on cards with both in print"
+        return [middle * ratio for ratio in both], text
     capability = getattr(spec, "capability", None)
-    everywhere, near = [], []
-    for (key, of_path), figures in _rates_in_print().items():
-        other = catalogue().get(key)
-        if of_path != path or other is None:
-            continue
-        peak = peak_ops_per_s(other, DTYPES[path])
-        if peak:
-            share = stats.median(sorted(figures.values())) / peak
-            everywhere.append(share)
-            if other.capability == capability:
-                near.append(share)
-    return (near, "its generation") if near else (everywhere, "all cards")
+    everywhere = {key: share for (key, of_path), share in known.items() if of_path == path}
+    near = [s for key, s in everywhere.items() if catalogue()[key].capability == capability]
+    if near:
+        return near, "the median of its generation in print"
+    return list(everywhere.values()), "the median of all cards in print"
+
+
+@functools.cache
+def _shares_in_print() -> Mapping[tuple[str, str], float]:
+    """By card and path: the share of its paper peak that a card reaches in print."""
+    return {
+        (key, path): stats.median(sorted(figures.values())) / peak
+        for (key, path), figures in _rates_in_print().items()
+        if (spec := catalogue().get(key)) and (peak := peak_ops_per_s(spec, DTYPES[path]))
+    }
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 from pymicro.analysis import primitives_print as printed
 from pymicro.analysis import primitives_stored as stored
 from pymicro.analysis import primitives_tables as tables
-from pymicro.analysis.primitives import PATHS, HostCosts, Primitives
+from pymicro.analysis.primitives import PATHS, HostCosts, Library, Primitives
 from pymicro.analysis.values import Value
 from pymicro.devices.cpu import CpuSpec
 from pymicro.devices.peaks import Spec, peak_ops_per_s
@@ -22,12 +22,17 @@ _A_NANOSECOND_HZ = 1e9
 
 
 def primitives(
-    spec: Spec, results: Sequence[Result] = (), host: HostCosts | None = None, measured: bool = True
+    spec: Spec,
+    results: Sequence[Result] = (),
+    host: HostCosts | None = None,
+    measured: bool = True,
+    library: Library | None = None,
 ) -> Primitives:
     """All primitives of a device, each from the best evidence there is.
 
     Args:
         results: stored results of this device. measured: False takes print and paper only.
+        library: kernels other than those that ship.
 
     Raises:
         Unavailable: not even its paper figures are known.
@@ -62,7 +67,7 @@ def primitives(
         link=known.link or printed.link(spec),
         link_s=known.link_s or printed.link_start(),
         host=host or tables.default_host(),
-        library=tables.default_library(),
+        library=library or tables.default_library(),
         clock=known.clock,
         curve=known.curve,
         products=known.products,

@@ -80,52 +80,39 @@ def _product(result: Result) -> Iterator[tuple[tuple[str, Product], Value]]:
     yield (result.dtype, shape), _seconds(result)
 
 
+def _fastest(products: Sequence[Result]) -> dict[str, Result]:
+    """By path, the large product with the highest rate."""
+    found: dict[str, tuple[float, Result]] = {}
+    for r in products:
+        if r.dtype in PATHS and min(r.params[x] for x in "mnk") >= LARGE_SIDE:
+            rate = r.flop / _seconds(r).value
+            if rate > found.get(r.dtype, (0.0, r))[0]:
+                found[r.dtype] = (rate, r)
+    return {path: found[path][1] for path in PATHS if path in found}
+
+
 def _rates(products: Sequence[Result]) -> Iterator[tuple[str, Value]]:
-    for path in PATHS:
-        large = [
-            r for r in products if r.dtype == path and min(r.params[x] for x in "mnk") >= LARGE_SIDE
-        ]
-        if large:
-            seconds = [(r, _seconds(r)) for r in large]
-            rates = [r.flop / s.value for r, s in seconds]
-            best = max(range(len(rates)), key=rates.__getitem__)
-            result, time = seconds[best]
-            yield (
-                path,
-                Value(
-                    rates[best],
-                    result.flop / time.high,
-                    result.flop / time.low,
-                    f"{time.source}, {'x'.join(str(result.params[x]) for x in 'mnk')}",
-                    "measured",
-                ),
-            )
+    for path, r in _fastest(products).items():
+        time = _seconds(r)
+        ends = (r.flop / time.value, r.flop / time.high, r.flop / time.low)
+        source = f"{time.source}, {'x'.join(str(r.params[x]) for x in 'mnk')}"
+        yield path, Value(*ends, source, "measured")
 
 
 def _clocks(products: Sequence[Result]) -> Iterator[tuple[str, Value]]:
-    """Share of the nominal clock under a large product's load."""
-    for path in PATHS:
-        shares = []
-        for r in products:
-            if r.dtype != path or min(r.params[x] for x in "mnk") < LARGE_SIDE:
-                continue
-            clocks = [c for c in r.sample_sm_clock_hz or () if c]
-            peak = r.device.get("peak_ops_per_s", {}).get(path)
-            per_clk = r.device.get("ops_per_clk", {}).get(path)
-            if clocks and peak and per_clk and r.phase == "steady":
-                shares.append(stats.median(sorted(clocks)) / (peak / per_clk))
-        if shares:
-            middle = stats.median(sorted(shares))
-            yield (
-                path,
-                Value(
-                    middle,
-                    min(shares),
-                    max(shares),
-                    "stored: SM clock beside the samples",
-                    "measured",
-                ),
+    """Share of the nominal clock at which the rates were reached, by the very same samples.
+
+    Another result's clock would not go with the rate: a burst runs faster than what lasts.
+    """
+    for path, r in _fastest(products).items():
+        clocks = sorted(c for c in r.sample_sm_clock_hz or () if c)
+        peak = r.device.get("peak_ops_per_s", {}).get(path)
+        per_clk = r.device.get("ops_per_clk", {}).get(path)
+        if clocks and peak and per_clk:
+            middle, low, high = (
+                clock / (peak / per_clk) for clock in (stats.median(clocks), clocks[0], clocks[-1])
             )
+            yield path, Value(middle, low, high, "stored: SM clock beside the samples", "measured")
 
 
 def _dram(copies: Sequence[Result]) -> Value | None:

@@ -5,8 +5,8 @@ so a last turn that is not full wastes the rest. Small tiles read their operands
 are slower per operation; a long sum may be split over several SMs at the price of adding up; and
 however small a tile, its sum goes on step by step. The library is assumed to choose the fastest.
 
-The constants were found once from products timed on one card (benchmarks/operator_times.py; a
-test holds the median error) and from no job; see README of the reference results.
+The constants are in data/operators.toml, found by benchmarks/fit_primitives.py from products timed
+on one card and from no job; a test holds the median error.
 """
 
 from __future__ import annotations
@@ -23,32 +23,31 @@ class Unit:
     """What holds for one kind of unit.
 
     Attributes:
-        tiles: rows and columns of the result that vendor libraries have kernels for.
+        name: `tensor` or `vector`.
         reading: a tile of m by n reads m + n numbers for m·n products: its seconds an operation
             grow by this much of (m + n) / (m·n).
         fill_k: elements of k that pass before a tile's pipeline is full and after it is empty.
-        step_s: seconds of one element of k at least. starts, splits: floors of a kernel before
-            anything is computed, and for adding up the parts of a split sum.
+        step_s: seconds of one element of k at least. start_floors, split_floors: shortest kernels
+            before anything is computed, and for adding up the parts of a split sum.
     """
 
-    tiles: tuple[tuple[int, int], ...]
+    name: str
     reading: float
     fill_k: float
     step_s: float
-    starts: float
-    splits: float
+    start_floors: float
+    split_floors: float
+
+    @property
+    def tiles(self) -> tuple[tuple[int, int], ...]:
+        return TILES[self.name]
 
 
-UNITS = {
-    "tensor": Unit(
-        ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32)),
-        reading=5.0, fill_k=23, step_s=2.1e-9, starts=2.4, splits=2.0,
-    ),
-    "vector": Unit(
-        ((128, 128), (128, 64), (64, 128), (128, 32), (64, 64), (32, 128), (32, 32)),
-        reading=37.0, fill_k=35, step_s=5.1e-9, starts=2.7, splits=5.0,
-    ),
-}  # fmt: skip
+# Rows and columns of the result that vendor libraries have kernels for, by kind of unit.
+TILES = {
+    "tensor": ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32)),
+    "vector": ((128, 128), (128, 64), (64, 128), (128, 32), (64, 64), (32, 128), (32, 32)),
+}
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 # A part of a split sum is no shorter than this, or there is nothing to overlap.
 _SHORTEST_K = 128
@@ -60,26 +59,26 @@ def unit_of(path: str) -> str:
 
 
 @lru_cache(maxsize=100_000)
-def seconds(product: Product, rate: float, sm_count: int, unit: str, floor_s: float) -> float:
+def seconds(product: Product, rate: float, sm_count: int, u: Unit, floor_s: float) -> float:
     """Seconds beyond the start of the kernel, memory apart.
 
     Args:
         rate: operations a second of a large product. floor_s: of the shortest kernel.
     """
-    u = UNITS[unit]
-    if product.m == 1 and unit == "vector":
+    if product.m == 1 and u.name == "vector":
         return 0.0  # A vector times a matrix: libraries have kernels that only read.
     return min(
-        _tiled(product, rate, sm_count, u, tile, split) + (u.splits * floor_s if split > 1 else 0)
+        _tiled(product, rate, sm_count, u, tile, split)
+        + (u.split_floors * floor_s if split > 1 else 0)
         for tile in u.tiles
         for split in _SPLITS
         if split == 1 or product.k // split >= _SHORTEST_K
     )
 
 
-def start_s(unit: str, floor_s: float) -> float:
+def start_s(u: Unit, floor_s: float) -> float:
     """Seconds of a product's kernel around its computing."""
-    return UNITS[unit].starts * floor_s
+    return u.start_floors * floor_s
 
 
 def _tiled(

@@ -13,16 +13,22 @@ from functools import cached_property
 from typing import Any
 
 from pymicro.analysis.work import Work, work_of
-from pymicro.workloads.trace import Operator, Phase, Trace, pasts_of, runs_of
+from pymicro.workloads.sizes import grown
+from pymicro.workloads.trace import Operator, Phase, Trace, pasts_of, running, runs_of
 
 # Decode steps that are simulated; time between them is nearly a line.
 _PASTS = 4
+# Precisions in which autocast puts this operator before others.
+_AUTOCAST, _CAST = "amp_", "_to_copy"
 _FUSIBLE = ("pointwise", "random", "copy", "normalisation", "reduction", "softmax")
 
 
 @dataclass(frozen=True)
 class Step:
-    """One call of one operator: the place of its work in the table, and what the host does."""
+    """One call of one operator: the place of its work in the table, and what the host does.
+
+    `is_cast` says that autocast called it, from C++ with no Python around.
+    """
 
     work: int
     views: int
@@ -30,6 +36,7 @@ class Step:
     synchronises: bool
     name: str
     module: str
+    is_cast: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,13 +53,13 @@ class Stretch:
         return Counter(step.work for step in self.steps)
 
     @cached_property
-    def columns(self) -> tuple[Any, Any, Any]:
-        """Work, views and tensors of every step as arrays."""
+    def columns(self) -> tuple[Any, Any, Any, Any]:
+        """Work, views, tensors and whether it is a cast, of every step as arrays."""
         import numpy as np
 
-        rows = [(step.work, step.views, step.tensors) for step in self.steps]
-        table = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
-        return table[:, 0], table[:, 1].astype(float), table[:, 2].astype(float)
+        rows = [(step.work, step.views, step.tensors, step.is_cast) for step in self.steps]
+        table = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
+        return table[:, 0], table[:, 1].astype(float), table[:, 2].astype(float), table[:, 3] > 0
 
     @cached_property
     def ties(self) -> tuple[int, ...]:
@@ -69,12 +76,19 @@ class Program:
     works: tuple[Work, ...]
     stretches: tuple[Stretch, ...]
 
+    @cached_property
+    def calls(self) -> Mapping[Work, float]:
+        """How often one batch calls each work."""
+        found = dict.fromkeys(self.works, 0.0)
+        for stretch in self.stretches:
+            for place, count in stretch.counts.items():
+                found[self.works[place]] += stretch.times * count
+        return found
+
     @property
     def flop(self) -> float:
         """Operations of products and attention in one batch."""
-        return sum(
-            s.times * sum(self.works[step.work].flop for step in s.steps) for s in self.stretches
-        )
+        return sum(times * work.flop for work, times in self.calls.items())
 
 
 def compiled(trace: Trace, values: Mapping[str, int], fused: bool = False) -> Program:
@@ -89,9 +103,9 @@ def compiled(trace: Trace, values: Mapping[str, int], fused: bool = False) -> Pr
     stretches = []
     for phase in trace.phases:
         for at, times in _at(phase, values):
-            calls = list(_worked_out(phase.operators, at))
+            calls = list(_worked_out(running(phase, at), at))
             calls = list(_fused(calls)) if fused else calls
-            steps = tuple(_steps(calls, table))
+            steps = tuple(_steps(calls, table, trace.precision.startswith(_AUTOCAST)))
             stretches.append(Stretch(phase.name, times, steps))
     return Program(trace, dict(values), tuple(table), tuple(stretches))
 
@@ -119,16 +133,17 @@ def _at(phase: Phase, values: Mapping[str, int]) -> Iterator[tuple[Mapping[str, 
     count = min(runs, _PASTS)
     for part in range(count):
         past = pasts[int((part + 0.5) * runs / count)]
-        grown = {"past": past, "keys": past + 1, "next": past + 2}
-        yield {**values, **grown}, runs / count
+        yield {**values, **grown(past)}, runs / count
 
 
-def _steps(calls: Sequence[tuple[Operator, Work]], table: dict[Work, int]) -> Iterator[Step]:
+def _steps(
+    calls: Sequence[tuple[Operator, Work]], table: dict[Work, int], is_autocast: bool
+) -> Iterator[Step]:
     for operator, work in calls:
         place = table.setdefault(work, len(table))
         step = Step(
             place, operator.views, operator.tensors, operator.synchronises, operator.name,
-            operator.module,
+            operator.module, is_autocast and work.name == _CAST,
         )  # fmt: skip
         for _ in range(operator.calls):
             yield step

@@ -16,6 +16,8 @@ from pymicro.analysis.durations import Clock, Duration
 from pymicro.analysis.primitives import HostCosts, Primitives
 from pymicro.analysis.program import Program, Step, Stretch
 
+# The phase before which a batch is made.
+_LOADS = "input"
 # Times that a stretch and a batch are run before their time is taken as steady.
 _SETTLING = 2
 
@@ -155,6 +157,7 @@ class _Runner:
         self._gaps = gap_s * np.maximum(self._kernels, 1.0)
         self._accounts: dict[int, tuple[Totals, Any, Any]] = {}
         self._host = p.host if config.host else None
+        self._tokens = program.values.get("batch", 1) * program.values.get("length", 1)
         self.events: list[Event] | None = None
 
     def stretch(self, stretch: Stretch, queues: _Queues) -> Totals:
@@ -185,6 +188,8 @@ class _Runner:
         host_s, device_s = q.host_s, q.device_s
         if host and (self._config.ties or stretch.phase != "input"):
             host_s += host.run(stretch.phase)
+            if host.token_s and stretch.phase == _LOADS:
+                host_s += host.token_s.value * self._tokens
         asked_from_s, waited_s = host_s, 0.0
         keep = self.events is not None and is_last
         ties = stretch.ties if self._config.ties else ()
@@ -266,11 +271,12 @@ def _issue_costs(stretch: Stretch, host: HostCosts | None, kernels: Any, graphs:
     """Seconds of the host for each call; a graph is asked for once."""
     import numpy as np
 
-    work, views, tensors = stretch.columns
+    work, views, tensors, casts = stretch.columns
     if host is None:
         return np.zeros(len(work))
-    ask_s = host.operator(stretch.phase).value
+    plain_s = host.operator(stretch.phase).value
     if graphs:
-        return np.where(np.arange(len(work)) == 0, ask_s, 0.0)
+        return np.where(np.arange(len(work)) == 0, plain_s, 0.0)
+    ask_s = np.where(casts, min(host.cast_s.value, plain_s), plain_s) if host.cast_s else plain_s
     further = np.maximum(kernels[work] - 1.0, 0.0) * host.launch_s.value
     return ask_s + views * host.view_s.value + further + tensors * host.tensor_s.value

@@ -60,9 +60,12 @@ def _call(number: int, event: Event) -> Iterator[dict[str, Any]]:
 def _complete(
     name: str, thread: int, start_s: float, seconds: float, args: dict[str, Any]
 ) -> dict[str, Any]:
+    # A bar ends where its end is rounded to: neighbours that overlap by a rounding are dropped by
+    # viewers, as bars of a thread must lie inside or beside each other.
+    dur_us = round(_us(start_s + seconds) - _us(start_s), 3)
     return {
         "ph": "X", "name": name, "cat": "simulated", "pid": 1, "tid": thread, "ts": _us(start_s),
-        "dur": _us(seconds), "args": args,
+        "dur": dur_us, "args": args,
     }  # fmt: skip
 
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pymicro.analysis.cases import Case
-from pymicro.analysis.durations import Clock
-from pymicro.analysis.primitives import SHORT_PATHS, Primitives
+from pymicro.analysis.hottest import products
+from pymicro.analysis.primitives import Primitives
 from pymicro.analysis.work import Product
 
-# Layouts that `pymicro gemm` has; gradients of weights read their first operand transposed, and
-# are left to the model.
-_LAYOUTS = ("nt", "nn")
+# Layouts that `pymicro gemm` has.
+_LAYOUTS = ("nt", "nn", "tn")
 # Checking a batched product costs the host a reference each.
 _MOST_BATCH = 512
 # Products beyond this share of all products' time change nothing.
@@ -32,30 +31,6 @@ class Wanted:
     dtype: str
     given: Mapping[str, Any] = field(default_factory=dict)
     share: float = 0.0
-
-
-def products(case: Case, p: Primitives | None) -> list[tuple[str, Product, float]]:
-    """Path, shape and share of time of every product of the job, the longest first.
-
-    Of a device of which nothing is known yet, the share is that of the operations.
-    """
-    clock = Clock(p, case.config.tf32) if p else None
-    seconds: dict[tuple[str, Product], float] = {}
-    for stretch in case.program.stretches:
-        for step in stretch.steps:
-            work = case.program.works[step.work]
-            if work.product:
-                path = (
-                    p.path(work.dtype, case.config.tf32)
-                    if p
-                    else SHORT_PATHS.get(work.dtype, "fp32")
-                )
-                one = clock.of(work).seconds if clock else float(work.flop)
-                key = (path, work.product)
-                seconds[key] = seconds.get(key, 0.0) + stretch.times * one
-    whole = sum(seconds.values()) or 1.0
-    ranked = sorted(seconds.items(), key=lambda item: -item[1])
-    return [(path, shape, s / whole) for (path, shape), s in ranked]
 
 
 def wanted(case: Case, p: Primitives | None, kind: str = "cuda") -> Iterator[Wanted]:

@@ -6,6 +6,7 @@ which is true of nearly everything that is no product.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -85,9 +86,13 @@ class Work:
         product: sizes, if it is one product of matrices.
         columns: last dimension of its largest operand; of attention, the length of its keys.
         blocks: of fused attention: heads of the batch times tiles of 64 queries.
-        gathered: indices that a gather or its gradient goes through.
+        gathered: indices that a gather or its gradient goes through. distinct: rows of a gradient's
+            table that as many random indices are expected to meet.
         tensors: tensors of a list, 0 if there is no list.
         has_dropout, has_mask: of fused attention.
+        is_strided: a copy whose source does not lie in order. is_mixed: a pointwise operator whose
+            operands are of two formats, which its kernel converts one by one. is_broadcast: one of
+            its operands is read again and again.
     """
 
     name: str
@@ -101,9 +106,13 @@ class Work:
     columns: int = 1
     blocks: int = 0
     gathered: int = 0
+    distinct: int = 0
     tensors: int = 0
     has_dropout: bool = False
     has_mask: bool = False
+    is_strided: bool = False
+    is_mixed: bool = False
+    is_broadcast: bool = False
 
 
 def short_name(name: str) -> str:
@@ -134,7 +143,8 @@ def work_of(operator: Operator, values: Values) -> Work:
     columns = evaluate(largest.shape[-1], values) if largest and largest.shape else 1
     if kind == "attention":
         columns = _keys(operator, values)
-    indices = [t for t in operator.reads if t.dtype == "int64"]
+    indices = [t for t in operator.reads if t.dtype in ("int64", "int32")]
+    gathered = elements(indices[-1].shape, values) if indices else 0
     product = _product(operator, values) if kind == "product" else None
     return Work(
         name=short_name(operator.name),
@@ -147,11 +157,33 @@ def work_of(operator: Operator, values: Values) -> Work:
         product=product,
         columns=columns,
         blocks=_blocks(operator, values) if kind == "attention" else 0,
-        gathered=elements(indices[-1].shape, values) if indices else 0,
+        gathered=gathered,
+        distinct=_distinct(operator, gathered, values) if kind == "scatter" else 0,
         tensors=operator.tensors,
         has_dropout=bool(operator.details.get("dropout_p")),
         has_mask=kind == "attention" and _has_mask(operator),
+        is_strided=bool(operator.details.get("strided")),
+        is_mixed=kind == "pointwise" and _is_mixed(operator),
+        is_broadcast=kind == "pointwise" and _is_broadcast(operator, values),
     )
+
+
+def _distinct(operator: Operator, gathered: int, values: Values) -> int:
+    """Rows met by random indices into the table that is written."""
+    if not operator.writes or not operator.writes[0].shape:
+        return gathered
+    rows = evaluate(operator.writes[0].shape[0], values)
+    return round(rows * -math.expm1(-gathered / rows)) if rows else 0
+
+
+def _is_mixed(operator: Operator) -> bool:
+    """Two formats among its operands; a scalar is read once, whatever its format."""
+    return len({t.dtype for t in operator.reads if t.shape and "float" in t.dtype}) > 1
+
+
+def _is_broadcast(operator: Operator, values: Values) -> bool:
+    """Operands of several sizes; a scalar's place is a register."""
+    return len({elements(t.shape, values) for t in operator.reads if t.shape}) > 1
 
 
 def _dtype(operator: Operator) -> str:
@@ -225,4 +257,4 @@ def _has_mask(operator: Operator) -> bool:
 
 
 def _is_length(size: str) -> bool:
-    return any(word in size.split("*") for word in ("length", "keys", "next"))
+    return any(word in size.split("*") for word in ("length", "keys", "next", "padded"))

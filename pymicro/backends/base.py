@@ -102,6 +102,11 @@ def import_library(name: str) -> Any:
         ) from error
 
 
+def why_no_layout(layout: str) -> str | None:
+    """Why kernels that read A as m×k only do not take a product; None if they do."""
+    return "its kernels read A as m×k only, not k×m." if layout == "tn" else None
+
+
 def require(reason: str | None) -> None:
     """Raise Unavailable with the reason, if there is one."""
     if reason is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pymicro import calls
-from pymicro.backends.base import Place, Prepared, require
+from pymicro.backends.base import Place, Prepared, require, why_no_layout
 from pymicro.benchmark import Case
 from pymicro.errors import Unavailable
 
@@ -48,6 +48,7 @@ class NativeBackend:
             return _call(_native, case, arrays)
         if case.benchmark == "peak":
             return _issue(_native, case, arrays)
+        require(why_no_layout(case.params["layout"]))
         paths = _native.gemm_paths(case.dtype)
         require(None if paths else f"native has no {case.dtype} product on a CPU.")
         a, b, c = arrays["a"], arrays["b"], arrays["c"]

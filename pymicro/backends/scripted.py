@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from pymicro import calls, streams
-from pymicro.backends.base import Call, Place, Prepared, require
+from pymicro.backends.base import Call, Place, Prepared, require, why_no_layout
 from pymicro.benchmark import Case
 from pymicro.dtypes import DTYPES
 from pymicro.errors import Unavailable
@@ -67,6 +67,7 @@ class ScriptedBackend(ABC):
 
 def _gemm(kernels: Any, case: Case, place: Place, wrap: Callable[[str, str], Any]) -> Call:
     layout = case.params["layout"]
+    require(why_no_layout(layout))
     require(kernels.why_not(case.variant, case.dtype, layout, place.capability))
     if "batch" in case.params and case.variant not in kernels.BATCHED:
         raise Unavailable(f"its {case.variant} multiplies one matrix at a time.")

@@ -44,6 +44,7 @@ class TorchBackend:
             torch.set_num_threads(case.params["threads"])
         a, b = (as_tensor(torch, arrays[x], case.dtype, place) for x in "ab")
         c = as_tensor(torch, arrays["c"], DTYPES[case.dtype].output, place)
+        a = a.transpose(-2, -1) if case.params["layout"] == "tn" else a
         b = b.transpose(-2, -1) if case.params["layout"] == "nt" else b
         product = _PRODUCTS.get(case.dtype, _matmul)(torch, a, b, c)
         previous = torch.get_float32_matmul_precision()

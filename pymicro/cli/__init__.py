@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 
 import click
@@ -88,4 +90,19 @@ def main() -> None:
         click.echo(f"pymicro: output cannot be written: {error.strerror or error}.", err=True)
         output.forget()
         code = 1
-    sys.exit(code or 0)
+    _leave(code or 0)
+
+
+def _leave(code: int) -> None:
+    """Exit; without any tidying up where torch's profiler has watched a GPU.
+
+    Its library may still own buffers that torch frees as the process ends, which breaks the heap
+    (pytorch/pytorch#195207): a run that is over and written would end in an abort.
+    """
+    runner = sys.modules.get("pymicro.e2e.runner")
+    if runner is None or not runner.PROFILED:
+        sys.exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)

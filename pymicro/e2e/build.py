@@ -9,6 +9,8 @@ from pymicro.workloads.models import Model
 
 WEIGHTS = {"fp16": "float16", "bf16": "bfloat16"}
 AUTOCAST = {"amp_fp16": "float16", "amp_bf16": "bfloat16"}
+# For the hub to answer.
+_PATIENCE_S = 5.0
 IMPLEMENTATIONS = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
 
 
@@ -88,9 +90,14 @@ def load(row: Model, weights: str, precision: str, attention: str, device: str) 
     cls = getattr(transformers, row.model_class)
     dtype = getattr(torch, WEIGHTS.get(precision, "float32"))
     where = row.checkpoint if weights == "hub" else weights
+    # Without a network its client would try again for a minute, file by file.
+    is_cached_only = weights == "hub" and not _reachable()
     try:
         model = cls.from_pretrained(
-            where, dtype=dtype, attn_implementation=IMPLEMENTATIONS[attention]
+            where,
+            dtype=dtype,
+            attn_implementation=IMPLEMENTATIONS[attention],
+            local_files_only=is_cached_only,
         )
     except OSError as error:
         what = f"{where} cannot be had from the hub" if weights == "hub" else f"no model in {where}"
@@ -98,3 +105,20 @@ def load(row: Model, weights: str, precision: str, attention: str, device: str) 
         raise UsageError(f"{what}; {hint}.") from error
     model.to(device)
     return model.eval() if row.task == "generate" else model.train()
+
+
+def _reachable() -> bool:
+    """Whether the hub answers at all; through a proxy its own client has to find out."""
+    import os
+    import socket
+    from urllib.parse import urlsplit
+
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
+        return True
+    host = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
+    port = host.port or (80 if host.scheme == "http" else 443)
+    try:
+        with socket.create_connection((host.hostname, port), timeout=_PATIENCE_S):
+            return True
+    except OSError:
+        return False

@@ -116,22 +116,24 @@ def _launched(kernels: list[Any]) -> Launched:
 
 
 def summary(rows: list[tuple[str, Operator, Launched]]) -> list[dict[str, Any]]:
-    """One row for each phase, operator and dtype: how often it came, what it launched."""
-    groups: dict[tuple[str, str, str], list[Launched]] = defaultdict(list)
+    """One row for each phase, operator, dtype and shape: how often it came, what it launched."""
+    groups: dict[tuple[str, str, str, str], list[Launched]] = defaultdict(list)
     for phase, operator, launched in rows:
-        groups[phase, operator.name, dtype_of(operator)].append(launched)
+        at = " ".join("x".join(t.shape) or "scalar" for t in operator.reads)
+        groups[phase, operator.name, dtype_of(operator), at].append(launched)
     return [
         {
             "phase": phase,
             "name": name,
             "dtype": dtype,
+            "at": at,
             "calls": len(those),
             "kernels": sum(len(one.kernels) - one.copies for one in those),
             "copies": sum(one.copies for one in those),
             "busy_s": sum(one.busy_s for one in those),
             "names": sorted({kernel[:120] for one in those for kernel in one.kernels})[:6],
         }
-        for (phase, name, dtype), those in groups.items()
+        for (phase, name, dtype, at), those in groups.items()
     ]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -81,39 +80,6 @@ def measure(
     )
 
 
-def alternating(
-    task: Task, between: Callable[[], None], turns: int, steps: int, tokens: int
-) -> list[float]:
-    """Seconds of steady steps, a few at a turn, with something else in each pause.
-
-    A host drifts within a second. What is probed in the pauses has drifted alike.
-
-    Args:
-        between: called before each turn and after the last one.
-        steps: of training, in a turn. The first one finds an idle device and the last one's
-            work on it is not waited for, so neither counts.
-        tokens: of generating, in a turn.
-    """
-    wait = waiting(task.device)
-    found: list[float] = []
-    for _ in range(turns):
-        between()
-        if task.row.task == "train":
-            stamps = []
-            for _ in range(steps):
-                stamps.append(time.perf_counter())
-                task.run(lambda phase: None)
-            found += [b - a for a, b in pairwise(stamps[1:])]
-        else:
-            clock = Clock()
-            task.run(clock.at, tokens)
-            clock.stop()
-            found += clock.spans["decode"]
-        wait()
-    between()
-    return found
-
-
 def _timed(task: Task, tokens: int | None, wait: Any) -> float:
     began_s = time.perf_counter()
     task.run(lambda phase: None, tokens)
@@ -175,22 +141,24 @@ def profile(task: Task) -> tuple[dict[str, float], dict[str, int]]:
     return busy, {phase: round(n / steps.get(phase, 1)) for phase, n in counts.items()}
 
 
-def busy(task: Task) -> tuple[dict[str, float], dict[str, int]]:
+def busy(task: Task, tokens: int = 2) -> tuple[dict[str, float], dict[str, int]]:
     """As `profile`, in a tenth of its time: a step of training as a whole, or a decode step.
 
-    The decode step is what a run of one token more takes longer.
+    Args:
+        tokens: the mean decode step is what a run of so many takes longer than one of one token.
     """
     if not task.device.startswith("cuda"):
         return {}, {}
     from pymicro.e2e import kernels
 
-    runs = [kernels.busy(lambda n=n: task.run(lambda phase: None, n)) for n in (1, 2)]  # type: ignore[misc]
+    runs = [kernels.busy(lambda n=n: task.run(lambda phase: None, n)) for n in (1, tokens)]  # type: ignore[misc]
     (first_s, first), (second_s, second) = runs
     if task.row.task == "train":
         return {"step": second_s}, {"step": second}
-    return {"first": first_s, "decode": second_s - first_s}, {
+    steps = tokens - 1
+    return {"first": first_s, "decode": (second_s - first_s) / steps}, {
         "first": first,
-        "decode": second - first,
+        "decode": round((second - first) / steps),
     }
 
 

@@ -15,30 +15,14 @@ from pymicro.e2e.generating import Enough, Generating
 from pymicro.e2e.recorder import Recorder, RecordingError
 from pymicro.e2e.training import Training
 from pymicro.workloads.models import Model
+from pymicro.workloads.sizes import grown
 from pymicro.workloads.trace import UNLESS, Operator, Phase, Trace
 
 # None divides a product of a model's own sizes. Lengths are multiples of 32, to which an attention
-# kernel pads a result; a decoder has any number of tokens behind it, so `keys` is odd.
-FIRST = {
-    "batch": 7,
-    "beams": 11,
-    "others": 10,
-    "length": 416,
-    "past": 58,
-    "keys": 59,
-    "next": 60,
-    "limit": 487,
-}
-SECOND = {
-    "batch": 17,
-    "beams": 15,
-    "others": 14,
-    "length": 352,
-    "past": 82,
-    "keys": 83,
-    "next": 84,
-    "limit": 425,
-}
+# kernel pads a result; a decoder has any number of tokens behind it, so `keys` is odd, and such
+# that padding it brings in a prime of its own.
+FIRST = {"batch": 7, "beams": 11, "others": 10, "length": 416, "limit": 487, **grown(148)}
+SECOND = {"batch": 17, "beams": 15, "others": 14, "length": 352, "limit": 425, **grown(228)}
 # Tensors of a batch of one need fewer copies: what is not there is found by a third recording.
 _ALONE = {**FIRST, "batch": 1}
 _RUNS = {"decode": "output-1"}
@@ -159,9 +143,9 @@ def _generate(
     own = {name: sizes[name] for name in ("batch", "length", "limit")}
     if beams > 1:
         own |= {name: sizes[name] for name in ("beams", "others")}
-    grown = {} if row.is_encoder_decoder else {"next": first + 1}
-    heard = _run(model, device, {**own, **grown}, sizes["length"], first, None, until=1)
-    decode = {**own, **{name: sizes[name] for name in ("past", "keys", "next")}}
+    after = {} if row.is_encoder_decoder else {"next": first + 1}
+    heard = _run(model, device, {**own, **after}, sizes["length"], first, None, until=1)
+    decode = {**own, **{name: sizes[name] for name in grown(0)}}
     if row.is_encoder_decoder:
         # The start token comes before those that it is given.
         behind = sizes["past"] - 1

@@ -33,6 +33,7 @@ class Task:
         )
         self._training: Training | None = None
         self._generating: Generating | None = None
+        self._begin: Callable[[], None] = lambda: None
         if row.task == "train":
             self._training = Training(model, wanted.precision, device)
         else:
@@ -44,6 +45,7 @@ class Task:
         Args:
             tokens: stop generating after so many, the first included; None makes all.
         """
+        self._begin()
         at("loader")
         batch = next(self._batches)
         if self._training is not None:
@@ -64,6 +66,14 @@ class Task:
         """A cache of fixed size, without which a graph cannot be replayed step after step."""
         if self._generating is not None:
             self._generating.settings.cache_implementation = "static"
+            # With such a cache `generate` compiles by itself, in a mode of its own choice.
+            self._generating.settings.disable_compile = True
+
+    def tell_graphs(self) -> None:
+        """Before each run, say that what earlier replays of a graph returned is done with."""
+        import torch
+
+        self._begin = torch.compiler.cudagraph_mark_step_begin
 
     def loader_s(self, count: int) -> float:
         """Median seconds to make one batch in main memory."""

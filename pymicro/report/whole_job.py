@@ -22,6 +22,9 @@ def show(row: Model, result: Result, terminal: Terminal | None = None) -> None:
     out.say(_headline(result))
     lines = [_phase(name, details) for name in details["phases_s"]]
     out.table(_TITLES, lines, numbers=set(range(1, len(_TITLES))))
+    if "step" in details["busy_s"]:
+        busy_s, kernels = details["busy_s"]["step"], details["kernels"]["step"]
+        out.say(f"device busy {si(busy_s, 's')} a step, {kernels} kernels.")
     out.say(_around(details))
     for note in result.notes:
         out.say(f"note: {note}")

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 def _operands(dtype: str, p: Params) -> tuple[Operand, ...]:
     m, n, k = p["m"], p["n"], p["k"]
+    a_shape = (k, m) if p["layout"] == "tn" else (m, k)
     b_shape = (n, k) if p["layout"] == "nt" else (k, n)
     several = (p["batch"],) if "batch" in p else ()
     return (
-        Operand("a", (*several, m, k), dtype),
+        Operand("a", (*several, *a_shape), dtype),
         Operand("b", (*several, *b_shape), dtype),
         Operand("c", (*several, m, n), DTYPES[dtype].output, fill="output"),
     )
@@ -86,9 +87,10 @@ BENCHMARK = Benchmark(
         Axis(
             "layout",
             "choice",
-            "B stored n×k (nt, as the weights of a linear layer) or k×n (nn)",
+            "B stored n×k (nt, as the weights of a linear layer) or k×n (nn); tn: so, and A k×m "
+            "(a weight's gradient)",
             default="nt",
-            choices=("nt", "nn"),
+            choices=("nt", "nn", "tn"),
         ),
         Axis(
             "batch",

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pymicro.errors import UsageError
 from pymicro.workloads.models import Model
+from pymicro.workloads.sizes import grown
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "amp_fp16", "amp_bf16"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16", "amp_fp16", "amp_bf16")
@@ -80,6 +81,12 @@ PUBLISHED: Mapping[str, Mapping[str, Setting]] = {
     "t5-large": SUMMARISE,
     "distilbert": FINE_TUNE,
 }
+# The experiments, summarising also at the other ends of what its publication leaves open and what
+# decides the shapes of its products: one article at once, and greedy.
+EXPERIMENTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "t5-large": ({}, {"batch": 1}, {"batch": 1, "beams": 1}),
+    "distilbert": ({},),
+}
 # For models that no experiment fixes: enough to be typical, all assumed.
 _GENERATE = {"batch": 1, "length": 128, "output": 64, "records": 1}
 _TRAIN = {"batch": 32, "length": 128, "records": 32}
@@ -145,14 +152,11 @@ def sizes_of(model: Model, wanted: Job, past: int | None = None) -> dict[str, in
             without an encoder works on the whole prompt at once.
     """
     first = 1 if model.is_encoder_decoder else wanted.length
-    keys = first if past is None else past + 1
     return {
         "batch": wanted.batch,
         "beams": wanted.beams,
         "length": wanted.length,
-        "past": keys - 1,
-        "keys": keys,
-        "next": keys + 1,
+        **grown(first - 1 if past is None else past),
         "limit": first + wanted.output,
         "others": wanted.beams - 1,
         "output": wanted.output,

@@ -11,9 +11,23 @@ from functools import cache
 
 # What a dimension may depend on. `keys` is how many tokens a decode step attends to, its own one
 # included; `past` is one fewer: what lies in the cache before it; `next` is one more: the sequence
-# with the new token. A beam search has room for `output` new tokens, `limit` in all; `others` are
-# all beams but one.
-SYMBOLS = ("batch", "beams", "length", "past", "keys", "next", "limit", "output", "others")
+# with the new token; `padded` is `keys` rounded up to what a kernel's mask is aligned to. A beam
+# search has room for `output` new tokens, `limit` in all; `others` are all beams but one.
+SYMBOLS = (
+    "batch", "beams", "length", "past", "keys", "next", "padded", "limit", "output", "others",
+)  # fmt: skip
+_ALIGNED = 8
+
+
+def grown(past: int) -> dict[str, int]:
+    """What depends on the tokens behind a decode step."""
+    keys = past + 1
+    return {
+        "past": past,
+        "keys": keys,
+        "next": keys + 1,
+        "padded": -(-keys // _ALIGNED) * _ALIGNED,
+    }
 
 
 def evaluate(size: str, values: Mapping[str, int]) -> int:

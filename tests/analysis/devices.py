@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pymicro.analysis.primitives import FusedAttention, HostCosts, Kernel, Library, Primitives
+from pymicro.analysis.products import Unit
 from pymicro.analysis.values import Value
 
 CLASSES = ("pointwise", "copy", "normalisation", "softmax", "reduction", "gather", "scatter",
            "random", "optimiser", "product", "attention", "none")  # fmt: skip
+
+UNITS = {
+    "tensor": Unit("tensor", 5.0, 23, 2.1e-9, 2.4, 2.0),
+    "vector": Unit("vector", 37.0, 35, 5.1e-9, 2.7, 5.0),
+}
 
 
 def value(number: float, share: float = 0.1) -> Value:
@@ -47,6 +53,6 @@ def device(name: str = "invented", fp32: float = 50e12, dram: float = 1e12, **mo
         "link": value(20e9),
         "link_s": value(10e-6),
         "host": host(),
-        "library": Library(kernels, attention, 30.0, value(1.0)),
+        "library": Library(kernels, attention, UNITS, 30.0, value(1.0)),
     }
     return Primitives(**{**fields, **more})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pymicro.analysis import products
 from pymicro.analysis.primitives_sources import primitives
+from pymicro.analysis.primitives_tables import default_library
 from pymicro.analysis.work import Product
 from pymicro.devices.catalogue import catalogue
 
@@ -19,7 +20,8 @@ RATE = 1e14
 
 
 def seconds(batch, m, n, k, unit="tensor", sms=100):
-    return products.seconds(Product(batch, m, n, k, "nt"), RATE, sms, unit, 1e-6)
+    held = default_library().units[unit]
+    return products.seconds(Product(batch, m, n, k, "nt"), RATE, sms, held, 1e-6)
 
 
 @pytest.mark.parametrize("unit", ["tensor", "vector"])
@@ -57,7 +59,7 @@ def test_the_model_fits_the_products_that_were_timed():
         shape = Product(
             max(int(row["batch"]), 1), int(row["m"]), int(row["n"]), int(row["k"]), row["layout"]
         )
-        unit = products.unit_of(row["dtype"])
+        unit = p.library.units[products.unit_of(row["dtype"])]
         compute_s = products.seconds(
             shape, p.rates[row["dtype"]].value, p.sm_count, unit, p.floor.value
         )

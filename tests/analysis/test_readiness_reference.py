@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from pymicro.workloads.products import hottest
 
 from pymicro import plans, stats
 from pymicro.analysis.readiness import from_measured, measured
 from pymicro.results import Store
-from pymicro.workloads.products import hottest
 
 FILE = Path(__file__).parents[2] / "benchmarks/reference/h200_sxm_141gb/readiness.jsonl"
 HOPPER = (9, 0)

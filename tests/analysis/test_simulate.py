@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -141,3 +142,30 @@ def test_a_timeline_is_a_chrome_trace():
         spans.sort()
         assert all(a[1] <= b[0] + 2e-3 for a, b in itertools.pairwise(spans))
     assert {e["args"]["name"] for e in document["traceEvents"] if e["ph"] == "M"} >= {"a card"}
+
+
+def test_a_cast_of_autocast_is_cheaper_for_the_host_and_only_there():
+    array = Tensor(("1",), "float32")
+    cast = Operator("aten::_to_copy", (array,), (Tensor(("1",), "float16"),))
+    p = device(host=replace(host(), cast_s=value(5e-6)))
+    plain = trace(*[stream(1)] * 5, *[cast] * 5)
+    autocast = replace(plain, precision="amp_fp16")
+    assert run(plain, p).total.host_s == pytest.approx(10 * 20e-6)
+    assert run(autocast, p).total.host_s == pytest.approx(5 * 20e-6 + 5 * 5e-6)
+    # A host of which it is not known asks for a cast as for any operator, and never dearer.
+    assert run(autocast).total.host_s == pytest.approx(10 * 20e-6)
+    dear = device(host=replace(host(), cast_s=value(50e-6)))
+    assert run(autocast, dear).total.host_s == pytest.approx(10 * 20e-6)
+
+
+def test_a_batch_takes_the_longer_to_make_the_more_tokens_it_has():
+    p = device(host=replace(host(), token_s=value(1e-6)))
+    made = trace(stream(1), name="input")
+    short, long = (
+        simulate(compiled(made, sizes(batch, 128)), p).seconds for batch in (1, 9)
+    )  # fmt: skip
+    assert long - short == pytest.approx(8 * 128 * 1e-6)
+    assert p.host.faster(2.0).token_s.value == pytest.approx(0.5e-6)
+    assert p.with_value("host", "high").host.token_s.value > 1e-6
+    later = trace(stream(1))  # Only before the phase that takes the batch.
+    assert simulate(compiled(later, sizes(9, 128)), p).seconds < 1e-4

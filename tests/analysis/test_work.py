@@ -78,3 +78,35 @@ def test_a_copy_from_the_host_crosses_the_link():
 )
 def test_the_class_follows_from_the_name(name, kind):
     assert class_of(name) == kind
+
+
+def test_operands_of_two_formats_and_strided_sources_are_told():
+    half, wide, scale = tensor(64, dtype="float16"), tensor(64), tensor(dtype="float32")
+    assert work_of(Operator("aten::add.Tensor", (wide, half), (wide,)), VALUES).is_mixed
+    assert not work_of(Operator("aten::add.Tensor", (half, half), (half,)), VALUES).is_mixed
+    assert not work_of(Operator("aten::mul.Tensor", (half, scale), (half,)), VALUES).is_mixed
+    strided = Operator("aten::clone", (wide,), (wide,), details={"strided": True})
+    assert work_of(strided, VALUES).is_strided
+    assert not work_of(Operator("aten::clone", (wide,), (wide,)), VALUES).is_strided
+
+
+def test_a_special_form_of_an_operator_has_a_row_of_its_own_where_there_is_one():
+    from dataclasses import replace
+
+    from pymicro.analysis.durations import kernel_of
+    from pymicro.analysis.primitives import Kernel
+    from tests.analysis.devices import device
+
+    p = device()
+    slow, slower = Kernel(1.0, 1.0, (5.0, 5.0)), Kernel(1.0, 1.0, (2.0, 2.0))
+    strided = work_of(
+        Operator("aten::clone", (tensor(64),), (tensor(64),), details={"strided": True}), VALUES
+    )
+    assert kernel_of(strided, p) == p.library.kernels["copy"]
+    for rows, expected in (
+        ({"copy_strided": slow}, slow),
+        ({"copy_strided": slow, "clone_strided": slower}, slower),
+        ({"clone": slow}, slow),
+    ):
+        library = replace(p.library, kernels={**p.library.kernels, **rows})
+        assert kernel_of(strided, replace(p, library=library)) == expected

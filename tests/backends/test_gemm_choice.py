@@ -40,6 +40,18 @@ def test_every_format_that_a_chip_has_gets_a_kernel_that_runs_there(capability, 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_a_layout_is_served_by_rows_that_read_it_and_by_no_other(dtype, capability):
+    for shape, variant in itertools.product(SHAPES, (gemm.FASTEST, "promoted")):
+        asked = case(dtype, shape, "tn", variant=variant)
+        try:
+            row = gemm.choose(asked, Place("cuda", 0, capability, 132))
+        except Unavailable:
+            continue
+        assert "tn" in row.layouts
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", ["nt", "nn"])
 def test_a_row_is_bound_by_the_module_it_comes_from(dtype, layout, monkeypatch):
     """Both modules have rows of path sm90; their launches differ."""

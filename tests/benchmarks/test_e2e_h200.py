@@ -9,6 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import e2e_h200
 
+BENCHMARKS = Path(e2e_h200.__file__).parent
+
 
 def test_it_covers_both_tasks_in_precisions_sizes_and_beams():
     jobs = e2e_h200.configurations()
@@ -19,6 +21,10 @@ def test_it_covers_both_tasks_in_precisions_sizes_and_beams():
         assert len({job.precision for job in own}) >= 4
         assert len({(job.batch, job.length) for job in own}) >= 4
     assert {job.beams for job in jobs} == {1, 4}
+    first = BENCHMARKS / "reference" / "h200_sxm_141gb" / "e2e_runs.jsonl"
+    before = {json.loads(line)["key"] for line in first.open()}
+    pilot = {e2e_h200.key(job) for job in e2e_h200.configurations(pilot=True)}
+    assert not {e2e_h200.key(job) for job in jobs} & (before | pilot)  # Blind to all of them.
 
 
 def test_a_score_is_the_error_of_a_step(tmp_path, capsys):

@@ -208,6 +208,21 @@ def test_no_stderr_is_no_reason_to_fail(pymicro):
     assert done.returncode == 0
 
 
+def test_after_a_profiler_on_a_gpu_the_process_ends_at_once(pymicro):
+    """Its library may break the heap when a process tidies up: written results end in an abort."""
+    pytest.importorskip("torch")
+    code = "import atexit, sys; atexit.register(print, 'tidied up'); {}"
+    code += "from pymicro.cli import main; main()"
+    seen = "from pymicro.e2e import runner; runner.PROFILED.add('cuda:0'); "
+    for more, expected in (("", True), (seen, False)):
+        done = pymicro("devices", "H100", start=[sys.executable, "-c", code.format(more)])
+        assert done.returncode == 0
+        assert "H100" in done.stdout
+        assert ("tidied up" in done.stdout) == expected
+    done = pymicro("devices", "H1000000", start=[sys.executable, "-c", code.format(seen)])
+    assert done.returncode == 2  # The code it would have ended with.
+
+
 def test_a_reader_that_leaves_is_no_failure():
     command = f"{sys.executable} -m pymicro devices --all; echo rc=$? >&2"
     done = subprocess.run(

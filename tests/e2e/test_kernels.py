@@ -113,32 +113,10 @@ def test_a_decode_step_is_what_one_token_more_takes(monkeypatch):
     assert asked == [1, 2]
     assert found_s["decode"] == pytest.approx(0.2)
     assert counts == {"first": 100, "decode": 40}
+    asked.clear()
+    assert measure.busy(task, tokens=5)[0]["decode"] == pytest.approx(0.05)  # The mean of four.
+    assert asked == [1, 5]
     task.row.task = "train"
     assert measure.busy(task)[1] == {"step": 140}
     task.device = "cpu"
     assert measure.busy(task) == ({}, {})
-
-
-def test_turns_keep_steady_steps_and_pause_around_each(monkeypatch):
-    from pymicro.e2e import measure
-
-    now = [0.0]
-
-    def run(at, tokens=None):
-        for phase in ("first", "decode", "decode"):
-            at(phase)
-            now[0] += 1.0 if phase == "first" else 0.25
-
-    monkeypatch.setattr(measure.time, "perf_counter", lambda: now[0])
-    pauses = []
-
-    def between():
-        pauses.append(now[0])
-        now[0] += 100.0
-
-    task = SimpleNamespace(device="cpu", row=SimpleNamespace(task="train"), run=run)
-    found = measure.alternating(task, between, turns=2, steps=4, tokens=3)
-    assert found == [1.5] * 4  # Two of each turn's four.
-    assert len(pauses) == 3
-    task.row.task = "generate"
-    assert measure.alternating(task, between, turns=2, steps=4, tokens=3) == [0.25] * 4

@@ -32,7 +32,9 @@ def test_recorded_afresh_it_is_what_ships(recordings, name, precision, attention
     shipped = traces.find(name, precision, attention, "cpu", beams)
     if dict(shipped.software) != recordings.software():
         pytest.skip(f"shipped of {shipped.software}, here is {recordings.software()}")
-    assert recordings.record(MODELS[name], precision, attention, "cpu", beams) == shipped
+    fresh = recordings.record(MODELS[name], precision, attention, "cpu", beams)
+    assert fresh.key == shipped.key
+    assert fresh.phases == shipped.phases  # Whatever sizes either was recorded at.
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,34 @@ def test_weights_that_are_nowhere_are_refused(tmp_path, monkeypatch):
         build.load(MODELS["gpt2"], str(tmp_path), "fp32", "sdpa", "cpu")
 
 
+def test_without_a_network_the_hub_is_asked_for_what_is_cached_alone(monkeypatch):
+    import socket
+
+    import transformers
+
+    from pymicro.e2e import build
+
+    asked = []
+
+    def from_pretrained(where, **more):
+        asked.append((where, more["local_files_only"]))
+        raise OSError("not cached")
+
+    def unreachable(address, timeout):
+        raise OSError("no such name")
+
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "from_pretrained", from_pretrained)
+    monkeypatch.setattr(socket, "create_connection", unreachable)
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match="cannot be had from the hub; without a network"):
+        build.load(MODELS["gpt2"], "hub", "fp32", "sdpa", "cpu")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example")
+    with pytest.raises(UsageError):
+        build.load(MODELS["gpt2"], "hub", "fp32", "sdpa", "cpu")
+    assert [only for _, only in asked] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [

@@ -92,3 +92,19 @@ def test_a_truncated_file_is_one_sentence(tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(TraceError, match="cannot be read"):
         trace.load(path)
+
+
+def test_what_a_mask_is_padded_to_is_a_size_of_its_own():
+    pytest.importorskip("torch")
+    from pymicro.e2e.recordings import FIRST, SECOND
+
+    assert [sizes.grown(past)["padded"] for past in (0, 6, 7, 8, 148)] == [8, 8, 8, 16, 152]
+    for values in (FIRST, SECOND):
+        for name, number in values.items():
+            own = {k: v for k, v in values.items() if k != "others"}
+            if name != "others":
+                assert sizes.express(number, own) == name  # Taken for no other one.
+    # Sizes of the models themselves are no parameter's.
+    for size in (64, 768, 1024, 3072, 4096, 30522, 32128, 50257, 128256):
+        assert sizes.express(size, FIRST) == str(size)
+        assert sizes.express(size, SECOND) == str(size)

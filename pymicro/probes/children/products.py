@@ -78,7 +78,8 @@ def _call(torch, dtype, m, n, k, layout):
 
     capability = torch.cuda.get_device_capability()
     place = Place("cuda", torch.cuda.current_device(), capability)
-    sides = {"a": (m, k), "b": (n, k) if layout == "nt" else (k, n), "c": (m, n)}
+    a_shape, b_shape = (k, m) if layout == "tn" else (m, k), (n, k) if layout == "nt" else (k, n)
+    sides = {"a": a_shape, "b": b_shape, "c": (m, n)}
     arrays = {}
     for name, shape in sides.items():
         row = DTYPES[DTYPES[dtype].output if name == "c" else dtype]
