@@ -31,6 +31,7 @@ Examples:
 @click.command(
     "readiness",
     cls=Command,
+    needs=dict.fromkeys(("dtype", "products", "backend", "budget"), ("measure",)),
     short_help="How far the software serves this chip, or another.",
     epilog=_EXAMPLES,
 )

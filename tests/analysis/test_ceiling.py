@@ -1,15 +1,17 @@
 """The ceiling of a product: which stored probes count, and what is said of it."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from pymicro.analysis import ceiling
 from pymicro.analysis.after import findings
 from pymicro.analysis.verdict import judge
+from pymicro.cli.session import Session
 from pymicro.issue import FEEDS
 from pymicro.report import table
-from pymicro.results import Result, Verified
+from pymicro.results import Result, Store, Verified
 
 DEVICE = {"kind": "cuda", "name": "NVIDIA Some 100", "capability": "9.0", "sm_count": 132}
 LIMITED = {"gpu": {"power_limit_w": 700.0}}
@@ -90,6 +92,22 @@ def test_a_ceiling_that_is_not_known_is_said_with_what_measures_it(dtype, capabi
     (said,) = findings("gemm", [product])
     assert command in said.do
     assert findings("gemm", [replace(product, device={"kind": "cpu", "name": "x"})]) == []
+
+
+def test_a_run_keeps_the_ceilings_that_its_store_has(tmp_path, monkeypatch):
+    """So that a stored product can be judged without the store it was made beside."""
+    session = Session.__new__(Session)
+    session._device = SimpleNamespace(kind="cuda")
+    session._store = Store(tmp_path / "results.jsonl")
+    monkeypatch.setattr(session, "_facts", lambda: DEVICE)
+    assert session._ceilings(LIMITED) == {}
+    session._store.append(result(rate=700e12))
+    kept = session._ceilings(LIMITED)
+    assert kept["ceilings"]["fp16"]["flop_per_s"] == pytest.approx(700e12)
+    product = result("gemm", rate=665e12, device=DEVICE | kept)
+    assert Result.from_json(product.to_json()).device["ceilings"] == kept["ceilings"]
+    session._device = SimpleNamespace(kind="cpu")
+    assert session._ceilings(LIMITED) == {}
 
 
 def test_the_units_named_exist():

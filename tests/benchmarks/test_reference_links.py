@@ -1,8 +1,13 @@
 """What rows claim to have run on, held against the stored results that say so."""
 
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import run_to_run
+import transfer_vs_nvbandwidth
 
 from pymicro import calls, paths, stats
 from pymicro.results import Store
@@ -76,3 +81,26 @@ def test_the_figures_of_the_reference_are_what_the_readme_says():
         assert f"{figure}" in readme
     plain = rate(results, "engine", "h2d", "pageable")
     assert rate(results, "staged", "h2d", "pageable") > 3 * plain
+
+
+def test_what_the_documents_say_of_nvbandwidth_is_what_was_kept():
+    file = REFERENCE / "h200_sxm_141gb" / "transfer_vs_nvbandwidth.jsonl"
+    rows = transfer_vs_nvbandwidth.read(file)[-len(transfer_vs_nvbandwidth.ROWS) :]
+    text = (REFERENCE.parents[1] / "docs" / "memory-and-links.md").read_text(encoding="utf-8")
+    told = " ".join(text.split())
+    for row in rows:
+        assert len(row.ours) == len(row.theirs) == 5
+        assert f"{row.ratio:.4f}" in told
+        if row.variant == "engine":
+            assert row.ratio >= row.least
+        if "busy" not in row.path:
+            assert f"{100 * row.spread:.2f} %" in told
+            assert f"{100 * row.their_spread:.2f}" in told
+
+
+def test_launches_of_two_processes_agree_or_say_that_the_host_was_noisy():
+    rows = run_to_run.read(REFERENCE / "h200_sxm_141gb" / "run_to_run.jsonl")
+    assert {row.verdict for row in rows} == {"", "noisy host"}
+    for row in rows:
+        if row.case.endswith("device"):
+            assert row.apart < 0.005

@@ -73,6 +73,7 @@ def test_not_a_number_is_no_number(command, option):
         ("predict t5 --link pcie", "--gpus"),
         ("recommend distilbert --link pcie", "--gpus"),
         ("e2e t5 --to /tmp", "--trace-only"),
+        ("readiness --budget 5", "--measure"),
     ],
 )
 def test_an_option_without_effect_names_the_one_it_goes_with(line, missing):

@@ -182,10 +182,9 @@ STREAMS: dict[str, tuple[MemoryKernel, ...]] = {
 STREAMS |= {"scale": STREAMS["copy"], "add": STREAMS["triad"]}
 
 # Arrays that stay in L2, several passes a launch: past L1 without prefetching neighbours. What an
-# SM reads in one pass another reads in the next. An H200 gives 8.9 to 9.2 TB/s from 20 to 40 MiB
-# to all of them, and to bulk copies, to tiles that an SM keeps and to lines at home in an SM's own
-# part of L2 8.0 to 9.0. The ports of its 94 slices, 64 bytes a clock, are then busy for 86 of 100
-# clocks, by their counters.
+# SM reads in one pass another reads in the next. An H200 gives 9.06 to 9.6 TB/s from 20 to 36 MiB;
+# bulk copies, tiles that an SM keeps, and lines at home in an SM's own part of L2 gave no more. The
+# ports of its 94 slices, 64 bytes a clock, are then busy for 86 of 100 clocks, by their counters.
 RESIDENT = (
     stream(1024, 2, ("l2", "plain")),
     stream(1024, 4, ("l2", "plain")),
