@@ -157,7 +157,7 @@ def event_timer(monkeypatch, elapsed_ms, timed_out=lambda i: False):
     )
     monkeypatch.setattr(driver, "cuda", lambda: fake)
     timer = object.__new__(timers.EventTimer)
-    gate = object.__new__(timers._Gate)
+    gate = object.__new__(timers.gate.Gate)
     gate._words, calls = [0, 0], iter(range(10**6))
 
     def launch():
@@ -313,7 +313,7 @@ def test_the_flush_buffer_is_not_allocated_anew_for_each_case(monkeypatch):
             self.freed = True
 
     monkeypatch.setattr(driver, "Buffer", Buffer)
-    monkeypatch.setattr(workbench.compiler, "compile_cubin", lambda *wanted: b"")
+    monkeypatch.setattr(compiler, "compile_cubin", lambda *wanted: b"")
     monkeypatch.setattr(
         driver.Kernel, "load", lambda *wanted: SimpleNamespace(bind=lambda *_: print)
     )

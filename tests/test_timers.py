@@ -24,7 +24,7 @@ class Row:
 
 @pytest.fixture
 def probe():
-    made = object.__new__(timers._ClockProbe)
+    made = object.__new__(timers.gate.ClockProbe)
     made._rows, made._last_ns = [Row(), Row()], 0
     return made
 
@@ -69,7 +69,7 @@ def event_timer(monkeypatch, elapsed_ms, times_out=False):
     monkeypatch.setattr(driver, "cuda", lambda: fake)
     timer = object.__new__(timers.EventTimer)
     timer._stream, timer._start, timer._stop = None, "start", "stop"
-    gate = object.__new__(timers._Gate)
+    gate = object.__new__(timers.gate.Gate)
     gate._words = [0, 0]
 
     def launch():

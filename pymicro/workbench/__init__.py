@@ -6,31 +6,26 @@ output is poisoned before the checked call, so that a kernel that writes nothing
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pymicro import compiler, driver
+from pymicro import driver
 from pymicro.backends.base import Place
 from pymicro.benchmark import Benchmark, Case, Clock, Operand, Reference
 from pymicro.dtypes import DTYPES
 from pymicro.errors import PymicroError, Unavailable
 from pymicro.timers import ElsewhereTimer, EventTimer, HostTimer, RequestTimer, Timer
 from pymicro.units import binary_bytes
+from pymicro.workbench import caches
 
 # Left free beside the operands: a library's workspace, the context, other people's surprises.
 _HEADROOM = 1.05
 # Beside the operands, the reference works in slabs of float64 on the host; see `verify`.
 _CHECK_BYTES = 2**29
-# Larger than the second level of any core so far.
-_CORE_CACHE_BYTES = 2**22
-# Larger than the last level of most CPUs whose size is not told.
-_UNKNOWN_CACHE_BYTES = 2**26
 
 # Parameters that change neither operands nor the expected answer.
 _FREE = ("threads", "path", "host", "node", "pair")
@@ -240,48 +235,14 @@ class Workbench:
         """A call that goes over twice the last cache level, so that nothing else stays in it; it
         writes to so large a share of the lines (0 to 1) and reads the others."""
         if written not in self._flushes:
-            make = _cpu_flush if self.place.kind == "cpu" else self._gpu_flush
+            make = caches.cpu_flush if self.place.kind == "cpu" else self._gpu_flush
             self._flushes[written] = make(written)
         return self._flushes[written]
 
     def _gpu_flush(self, written: float) -> Callable[[], None]:
         if self._flushed is None:
-            gpu = driver.open_gpu(self.place.index)
-            self._flushed = driver.Buffer((2 * gpu.attribute("L2_CACHE_SIZE"),), "uint8")
-            self._flushed.fill_bytes(0)
-        buffer = self._flushed
-        kernel = driver.Kernel.load(compiler.compile_cubin("cache.cu", self._arch()), "displace")
-        arguments = [
-            ctypes.c_uint64(buffer.ptr),
-            ctypes.c_int64(buffer.nbytes // 16),
-            ctypes.c_uint32(round(written * 32) * 32),  # threads that write: whole warps of 1024
-            ctypes.c_uint64(buffer.ptr),
-        ]
-        grid = (2 * (self.place.sm_count or 1), 1, 1)
-        return kernel.bind(grid, (1024, 1, 1), arguments, self.place.stream)
-
-
-def _cpu_flush(written: float) -> Callable[[], None]:
-    """Every core takes part: each has caches of its own besides its share of the last level."""
-    import numpy as np
-
-    from pymicro.devices.cpu import describe_cpu, usable_cores
-
-    cache_bytes = describe_cpu().last_level_cache_bytes or _UNKNOWN_CACHE_BYTES
-    cores = usable_cores()
-    parts = np.empty((cores, 2 * cache_bytes // cores + 2 * _CORE_CACHE_BYTES), "uint8")
-    pool, dirty = ThreadPoolExecutor(cores), round(written * parts.shape[1])
-
-    def go_over(part: np.ndarray) -> None:
-        part[:dirty] = 0
-        part[dirty:].max(initial=0)
-
-    def flush() -> None:
-        for _ in pool.map(go_over, parts):
-            pass
-
-    parts.fill(0)  # Pages that were never written all read the same one.
-    return flush
+            self._flushed = caches.room(self.place.index)
+        return caches.gpu_flush(self.place, self._arch(), self._flushed, written)
 
 
 def _free(arrays: Mapping[str, Any]) -> None:
