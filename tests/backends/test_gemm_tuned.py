@@ -164,7 +164,7 @@ def test_candidates_are_all_rows_that_serve_the_case_trusted_or_not(monkeypatch)
     monkeypatch.setattr(gemm_verified, "ran_on", lambda name: ())
     rows = gemm.candidates(case(), PLACE)
     assert {True, False} == {row.is_trusted for row in rows}
-    assert {"sm90", "sm80", "sm75", "simt"} == {row.path for row in rows}
+    assert {"sm120", "sm100", "sm90", "sm80", "sm75", "simt"} == {row.path for row in rows}
     odd = gemm.candidates(case(k=4095), PLACE)
     assert odd
     assert all(row.alignment <= 2 for row in odd)

@@ -59,7 +59,7 @@ def test_an_empty_matrix_is_described_as_one_that_the_driver_accepts(asked):
     ("layout", "sides_b", "box_b"), [("nt", [32, 48], [16, 64]), ("nn", [48, 32], [16, 16])]
 )
 def test_fp64_maps_follow_the_layout_of_b(asked, layout, sides_b, box_b):
-    row = next(r for r in ROWS if r.abi == "tma" and layout in r.layouts)
+    row = next(r for r in ROWS if r.abi == "tma" and r.path == "sm90" and layout in r.layouts)
     loaded = types.SimpleNamespace(bind=lambda *_: None)
     bind(row, loaded, 0, 16, 32, 40, 48, 32, layout, 0)
     (a, b) = asked
