@@ -16,6 +16,7 @@ from pymicro.devices import peaks
 from pymicro.devices.cpu import usable_cores
 from pymicro.devices.here import Device
 from pymicro.dtypes import DTYPES
+from pymicro.environment import pressure
 from pymicro.errors import PymicroError
 from pymicro.telemetry import Sampler, Telemetry
 from pymicro.workbench import Workbench, free_memory_bytes
@@ -37,6 +38,7 @@ class Session:
         self._stack = ExitStack()
         self._sampler: Sampler | None = None
         self._note: str | None = None
+        self._busy = pressure.said(pressure.cpu_pressure()) if device.kind == "cpu" else None
 
     def __enter__(self) -> Session:
         if self._device.kind == "cuda":
@@ -74,7 +76,7 @@ class Session:
             telemetry=self._telemetry,
             interrupted=interrupted,
             on_case=on_case,
-            notes=(self._note,) if self._note else (),
+            notes=tuple(note for note in (self._note, self._busy) if note),
         )
 
     def _facts(self) -> dict[str, Any]:

@@ -1,0 +1,30 @@
+"""Whether other programs want this machine's CPU: figures of a CPU are then of what they leave.
+
+Linux counts the time in which some task was ready and no core was free. A run that has as many
+threads as cores, and the machine for itself, adds next to nothing to it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_MUCH = 0.2
+
+
+def cpu_pressure(root: Path = Path("/")) -> float | None:
+    """Share of the last ten seconds in which a task waited for a core; None where nobody counts."""
+    try:
+        some = (root / "proc/pressure/cpu").read_text(encoding="ascii").splitlines()[0]
+        return float(some.split("avg10=")[1].split()[0]) / 100
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def said(share: float | None) -> str | None:
+    """A note for results of a CPU, None where the machine was quiet enough or nobody counts."""
+    if share is None or share < _MUCH:
+        return None
+    return (
+        f"in the ten seconds before this run tasks waited for a core {100 * share:.0f} % of the "
+        "time: other programs are at work here, and figures are of what they leave."
+    )
