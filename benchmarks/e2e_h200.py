@@ -27,6 +27,7 @@ from typing import Any
 from pymicro.analysis.host_probe import as_probed, at_pace, job_pace_s, steps_of
 from pymicro.workloads.jobs import Job, job
 from pymicro.workloads.models import MODELS
+from pymicro.workloads.precisions import PRECISIONS
 
 TOKENS, STEPS_A_TURN = 12, 6
 TURNS = {"train": 3, "generate": 2}
@@ -153,7 +154,7 @@ def one(
     from pymicro.telemetry import Sampler
 
     row = MODELS[wanted.model]
-    torch.backends.cuda.matmul.allow_tf32 = wanted.precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = PRECISIONS[wanted.precision].allows_tf32
     model = _model(wanted, device, models)
     pace = Pace(device, row.task == "train")
     probe = HostProbe(row, wanted, device, pace)
@@ -190,7 +191,7 @@ def _model(wanted: Job, device: str, models: dict[tuple[str, str, str], Any]) ->
 
     from pymicro.e2e import build
 
-    wide = "fp32" if wanted.precision == "tf32" else wanted.precision
+    wide = PRECISIONS[wanted.precision].recorded_as
     weights = (wanted.model, wide, wanted.attention)
     if weights not in models:
         models.clear()

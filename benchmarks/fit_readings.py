@@ -17,9 +17,10 @@ from statistics import median
 
 from pymicro.analysis.cases import Case, case
 from pymicro.analysis.work import Class, Product, Work, class_of, short_name
+from pymicro.dtypes import DTYPES
 from pymicro.results import Result
+from pymicro.workloads.precisions import PRECISIONS
 
-TORCH = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 # Below this many rows embedding_dense_backward takes another path, see `durations.kernel_of`.
 FEW_ROWS = 3072
 # More rows than these are selected by another kernel, which needs indices side by side in memory; a
@@ -168,10 +169,8 @@ def products(rows: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, Reading]]
             batch, m, n, k = (int(row[x]) for x in ("batch", "m", "n", "k"))
             shape = Product(max(batch, 1), m, n, k, row["layout"])
             name = short_name(row["op"])
-            work = Work(
-                name, "product", TORCH[row["dtype"]], int(row["flop"]), int(row["bytes"]),
-                product=shape,
-            )  # fmt: skip
+            dtype, flop = DTYPES[row["dtype"]].torch_name, int(row["flop"])
+            work = Work(name, "product", dtype, flop, int(row["bytes"]), product=shape)
             seconds, kernels = float(row["kernel_s"]), float(row["kernels"])
             yield row["dtype"], Reading(((work, 1.0),), seconds, kernels, row["dtype"] == "tf32")
 
@@ -219,7 +218,7 @@ def _attention(dtype: str, batch: int, heads: int, queries: int, keys: int) -> W
     return Work(
         f"_scaled_dot_product_{way}_attention",
         "attention",
-        TORCH[dtype],
+        DTYPES[dtype].torch_name,
         4 * batch * heads * queries * keys * 64,
         2 * batch * heads * (queries + keys) * 64 * width,
         columns=keys,
@@ -247,7 +246,7 @@ def of_jobs(rows: Sequence[Mapping[str, str]]) -> dict[str, list[Reading]]:
             of_all = tuple((work, times * calls / there) for work, times in works.items())
             seconds = sum(float(row["busy_s"]) for row in those)
             kernels = sum(int(row["kernels"]) for row in those)
-            reading = Reading(of_all, seconds, kernels, precision == "tf32")
+            reading = Reading(of_all, seconds, kernels, PRECISIONS[precision].allows_tf32)
             found[short_name(name)].append(reading)
     return found
 

@@ -26,6 +26,7 @@ from pymicro.e2e.recordings import software
 from pymicro.e2e.training import Training
 from pymicro.workloads.jobs import Job, job
 from pymicro.workloads.models import MODELS
+from pymicro.workloads.precisions import PRECISIONS
 
 _STEPS = 3
 # (model, precision, attention, batch, length, beams); the first of a model also serves its kin.
@@ -85,7 +86,7 @@ def main() -> None:
 
 def measure(wanted: Job) -> list[tuple[str, Any, kernels.Launched]]:
     row = MODELS[wanted.model]
-    torch.backends.cuda.matmul.allow_tf32 = wanted.precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = PRECISIONS[wanted.precision].allows_tf32
     model = build.build(row, wanted.precision, wanted.attention, "cuda")
     if row.task == "train":
         return _train(model, wanted)

@@ -19,6 +19,7 @@ from pymicro.e2e import build
 from pymicro.e2e.task import Task, synthetic
 from pymicro.workloads.jobs import Job, job
 from pymicro.workloads.models import MODELS
+from pymicro.workloads.precisions import PRECISIONS
 
 _WARM = 5
 
@@ -64,6 +65,7 @@ def theirs(wanted: Job, model: Any, rows: Any, device: str, steps: int) -> float
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
             stamps.append(time.perf_counter())
 
+    how = PRECISIONS[wanted.precision]
     arguments = transformers.TrainingArguments(
         output_dir="/tmp/trainer",
         per_device_train_batch_size=wanted.batch,
@@ -72,8 +74,8 @@ def theirs(wanted: Job, model: Any, rows: Any, device: str, steps: int) -> float
         save_strategy="no",
         report_to=[],
         disable_tqdm=True,
-        fp16=wanted.precision == "amp_fp16",
-        bf16=wanted.precision == "amp_bf16",
+        fp16=how.autocast_torch == "float16",
+        bf16=how.autocast_torch == "bfloat16",
         use_cpu=device == "cpu",
     )
     trainer = transformers.Trainer(

@@ -14,6 +14,7 @@ from pymicro.errors import Unavailable
 from pymicro.workloads import traces
 from pymicro.workloads.jobs import Job, job, sizes_of
 from pymicro.workloads.models import Model, model
+from pymicro.workloads.precisions import PRECISIONS
 from pymicro.workloads.trace import Trace
 
 
@@ -45,7 +46,7 @@ class Case:
         return Config(
             batches=self.job.batches * self.job.epochs,
             start_s=self.start_s,
-            tf32=self.job.precision == "tf32",
+            tf32=PRECISIONS[self.job.precision].allows_tf32,
             graphs=self.graphs or self.fused,
         )
 

@@ -17,6 +17,8 @@ from functools import lru_cache
 from pymicro.analysis import products
 from pymicro.analysis.primitives import SHORT_PATHS, FusedAttention, Kernel, Primitives
 from pymicro.analysis.work import Product, Work
+from pymicro.dtypes import DTYPES
+from pymicro.workloads.trace import ITEM_BYTES
 
 # In the order in which causes are taken away. `ideal`: the best format at the paper rate, and
 # every byte of that format at the paper bandwidth; nothing less is possible on this device.
@@ -155,7 +157,7 @@ class Clock:
         if found is None:
             return 1.0
         shape, value = found
-        width = 2 if path in ("fp16", "bf16") else 4
+        width = DTYPES[path].itemsize_bytes
         size = shape.m * shape.k + shape.k * shape.n + shape.m * shape.n
         there = replace(
             work, product=shape, flop=2 * shape.batch * shape.m * shape.n * shape.k,
@@ -214,8 +216,8 @@ class Clock:
 
     def _leaner(self, work: Work) -> float:
         """Bytes in the best format, as a share of those in the one used."""
-        wide = work.dtype in ("float32", "float64")
-        return 0.5 if wide and self._best in ("fp16", "bf16") else 1.0
+        used = ITEM_BYTES[work.dtype] if "float" in work.dtype else 0
+        return min(1.0, DTYPES[self._best].itemsize_bytes / used) if used else 1.0
 
 
 def _is_decode(work: Work) -> bool:

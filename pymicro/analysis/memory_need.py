@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pymicro.analysis.cases import Case
 from pymicro.analysis.work import class_of, short_name
 from pymicro.workloads.jobs import sizes_of
+from pymicro.workloads.precisions import PRECISIONS
 from pymicro.workloads.sizes import elements
 from pymicro.workloads.trace import ITEM_BYTES, Operator, Phase, pasts_of
 
-_WIDTH = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "amp_fp16": 4, "amp_bf16": 4}
 # What the driver, the context and the libraries take before the first tensor.
 _CONTEXT_BYTES = 0.8e9
 # Two moments of Adam, each like the weights.
@@ -48,11 +48,12 @@ class Need:
 
 def need(case: Case) -> Need:
     """What the job needs; activations are what the forward pass leaves for the backward one."""
-    weights = case.trace.parameters * _WIDTH[case.job.precision]
+    precision, count = PRECISIONS[case.job.precision], case.trace.parameters
+    weights = float(count * precision.weights_bytes)
     if case.trace.task == "train":
         kept = sum(_kept(case, p) for p in case.trace.phases if p.name == "forward")
-        half = weights / 2 if case.job.precision.startswith("amp") else 0.0
-        return Need(weights + half, weights, _MOMENTS * weights, kept, 0.0)
+        cast = count * precision.cast_bytes
+        return Need(weights + cast, weights, _MOMENTS * weights, kept, 0.0)
     widest = max((_widest(case, phase) for phase in case.trace.phases), default=0.0)
     return Need(weights, 0.0, 0.0, 3 * widest, sum(_cache(case, p) for p in case.trace.phases))
 

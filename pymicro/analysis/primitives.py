@@ -13,11 +13,13 @@ from typing import Any
 from pymicro.analysis.products import Unit
 from pymicro.analysis.values import Value
 from pymicro.analysis.work import Product
+from pymicro.dtypes import DTYPES
+from pymicro.workloads.precisions import PRODUCT_FORMATS
 
 # Formats a product may run in; each is a row of `dtypes`.
-PATHS = ("fp32", "tf32", "fp16", "bf16")
+PATHS = PRODUCT_FORMATS
 # Of torch's formats those with a path of their own; all others are multiplied as FP32.
-SHORT_PATHS = {"float16": "fp16", "bfloat16": "bf16"}
+SHORT_PATHS = {DTYPES[p].torch_name: p for p in PATHS if DTYPES[p].torch_name != "float32"}
 # A product this large on every side shows the rate of its path.
 LARGE_SIDE = 2048
 

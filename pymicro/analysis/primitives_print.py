@@ -19,6 +19,7 @@ from pymicro.devices.published import Published, published
 from pymicro.devices.spec import DeviceSpec
 from pymicro.devices.traps import spoilt
 from pymicro.dtypes import DTYPES
+from pymicro.workloads.precisions import runs_on_matrix_units
 
 # Figures of one device seldom agree better than this, whoever measured.
 _LEAST = 0.05
@@ -28,7 +29,7 @@ _COPIES = ("dram_memcpy_gbps", "dram_copy_gbps", "dram_read_gbps", "dram_scale_g
 # graph's node, which takes about as long as the one assumed, is never below these.
 _LEAST_GAP_S, _NODE_S, _LEAST_NODE_GAP_S = 0.4e-6, 0.9e-6, 0.2e-6
 # Formats that run on the same units.
-_MATRIX = ("tf32", "fp16", "bf16")
+_MATRIX = tuple(path for path in PATHS if runs_on_matrix_units(path))
 _KIN = {path: tuple(p for p in _MATRIX if p != path) for path in _MATRIX}
 _NOT_THE_LIBRARY = ("hand-written", "own kernel", "cutlass", "user report")
 

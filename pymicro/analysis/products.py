@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pymicro.analysis.work import Product
+from pymicro.workloads.precisions import runs_on_matrix_units
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ _SHORTEST_K = 128
 
 def unit_of(path: str) -> str:
     """The kind of unit that a path runs on."""
-    return "vector" if path == "fp32" else "tensor"
+    return "tensor" if runs_on_matrix_units(path) else "vector"
 
 
 @lru_cache(maxsize=100_000)

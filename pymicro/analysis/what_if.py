@@ -9,6 +9,7 @@ from pymicro.analysis.cases import Case, changed
 from pymicro.analysis.predict import Prediction, predict
 from pymicro.analysis.primitives import Primitives
 from pymicro.errors import PymicroError, Unavailable, UsageError, unknown
+from pymicro.workloads.precisions import PRECISIONS
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,10 @@ class Remedy:
 
 def _precision(name: str) -> Change:
     def apply(case: Case, p: Primitives, value: str) -> tuple[Case, Primitives]:
-        if name.startswith("amp_") and case.trace.task != "train":
-            return changed(case, {"precision": name.removeprefix("amp_")}), p
-        if name == "tf32" and not p.peaks.get("tf32"):
+        row = PRECISIONS[name]
+        if row.autocasts and case.trace.task != "train":
+            return changed(case, {"precision": row.products}), p
+        if row.allows_tf32 and not p.peaks.get("tf32"):
             raise Unavailable(f"{p.name} has no TF32.")
         return changed(case, {"precision": name}), p
 

@@ -96,11 +96,12 @@ def _record(row: Model, wanted: Job, device: str, folder: Path) -> int:
     from pymicro.e2e import build, recordings
     from pymicro.errors import UsageError
     from pymicro.workloads import trace, traces
+    from pymicro.workloads.precisions import PRECISIONS
 
     if not folder.is_dir():
         raise UsageError(f"--to {folder}: no such folder.")
     build.need_packages()
-    wide = "fp32" if wanted.precision == "tf32" else wanted.precision
+    wide = PRECISIONS[wanted.precision].recorded_as
     made = recordings.record(row, wide, wanted.attention, device, wanted.beams)
     path = traces.path_of(made.key, folder)
     trace.save(made, path)
@@ -153,13 +154,14 @@ def _refuse_early(wanted: Job, given: dict[str, Any], device: Device) -> None:
     from pymicro.e2e import loader
     from pymicro.environment.node import node_name
     from pymicro.errors import Unavailable, UsageError
+    from pymicro.workloads.precisions import PRECISIONS
 
     loader.texts(given["text"], 1)
     node_name(given["label"])
     weights = given["weights"]
     if weights not in (None, "hub") and not Path(weights).exists():
         raise UsageError(f"--weights {weights}: there is no such folder; `hub` downloads.")
-    if wanted.precision == "tf32" and device.kind == "cpu":
+    if PRECISIONS[wanted.precision].allows_tf32 and device.kind == "cpu":
         raise UsageError("tf32 is a format of GPUs' matrix units; a CPU has fp32.")
     if given["graphs"] and device.kind == "cpu":
         raise Unavailable("--graphs replays CUDA graphs, and this run is on the CPU.")

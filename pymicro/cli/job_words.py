@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from pymicro.workloads.precisions import PRECISIONS
+
 _JOB = (
     click.option("--batch", type=int, help="sequences at once"),
     click.option("--length", type=int, help="tokens of each at the input"),
@@ -15,7 +17,7 @@ _JOB = (
     click.option("--beams", type=int, help="hypotheses a sequence; 1 is greedy"),
     click.option("--records", type=int, help="sequences in all (records, articles)"),
     click.option("--epochs", type=int, help="passes over all of them"),
-    click.option("--precision", help="fp32, tf32, fp16, bf16, amp_fp16 or amp_bf16"),
+    click.option("--precision", help=f"one of {', '.join(PRECISIONS)}"),
 )
 _DEVICE = (
     click.option(

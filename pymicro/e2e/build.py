@@ -6,9 +6,8 @@ from typing import Any
 
 from pymicro.errors import Unavailable, UsageError
 from pymicro.workloads.models import Model
+from pymicro.workloads.precisions import PRECISIONS
 
-WEIGHTS = {"fp16": "float16", "bf16": "bfloat16"}
-AUTOCAST = {"amp_fp16": "float16", "amp_bf16": "bfloat16"}
 # For the hub to answer.
 _PATIENCE_S = 5.0
 IMPLEMENTATIONS = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
@@ -49,7 +48,7 @@ def build(row: Model, precision: str, attention: str, device: str, *, tiny: bool
     import transformers
 
     cls = getattr(transformers, row.model_class)
-    dtype = getattr(torch, WEIGHTS.get(precision, "float32"))
+    dtype = getattr(torch, PRECISIONS[precision].weights_torch)
     try:
         with torch.device(device):
             model = cls._from_config(
@@ -88,7 +87,7 @@ def load(row: Model, weights: str, precision: str, attention: str, device: str) 
     import transformers
 
     cls = getattr(transformers, row.model_class)
-    dtype = getattr(torch, WEIGHTS.get(precision, "float32"))
+    dtype = getattr(torch, PRECISIONS[precision].weights_torch)
     where = row.checkpoint if weights == "hub" else weights
     # Without a network its client would try again for a minute, file by file.
     is_cached_only = weights == "hub" and not _reachable()

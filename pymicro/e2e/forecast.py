@@ -16,6 +16,7 @@ from pymicro.errors import Unavailable
 from pymicro.units import si
 from pymicro.workloads.jobs import Job
 from pymicro.workloads.models import Model
+from pymicro.workloads.precisions import PRECISIONS
 
 # Sizes of a linear layer as in the jobs, small enough for the slowest path. The best of the tries
 # of a second counts: on a shared machine most are disturbed.
@@ -73,7 +74,8 @@ def forecast(
     is_training = row.task == "train"
     measured = rate or flop_per_s
     here = measured(wanted.precision, is_training)
-    wide = here if wanted.precision in ("fp32", "tf32") else measured("fp32", is_training)
+    recorded = PRECISIONS[wanted.precision].recorded_as
+    wide = here if recorded == "fp32" else measured("fp32", is_training)
     batch_s = case.program.flop / here
     runs = wanted.batches * wanted.epochs
     if is_training:
@@ -90,10 +92,8 @@ def flop_per_s(precision: str, is_trained: bool) -> float:
     """The rate of a linear layer on the CPU, forward and, if trained, backward."""
     import torch
 
-    from pymicro.e2e.build import AUTOCAST, WEIGHTS
-
-    dtype = getattr(torch, WEIGHTS.get(precision, "float32"))
-    narrow = AUTOCAST.get(precision)
+    how = PRECISIONS[precision]
+    dtype, narrow = getattr(torch, how.weights_torch), how.autocast_torch
     layer = torch.nn.Linear(_WIDTH, _WIDTH, dtype=dtype)
     rows = torch.randn(_ROWS, _WIDTH, dtype=dtype, requires_grad=is_trained)
 

@@ -15,6 +15,7 @@ from pymicro.errors import Unavailable
 from pymicro.telemetry import Sampler, Telemetry
 from pymicro.workloads.jobs import Job
 from pymicro.workloads.models import Model
+from pymicro.workloads.precisions import PRECISIONS
 
 # A minute's answer: so many steps or tokens, the rest extrapolated and said so.
 QUICK_STEPS, QUICK_TOKENS = 10, 24
@@ -89,7 +90,7 @@ def _run(row: Model, wanted: Job, choices: Choices, began_s: float) -> results.R
     from pymicro.e2e.probe import HostProbe
     from pymicro.e2e.task import Task
 
-    torch.backends.cuda.matmul.allow_tf32 = wanted.precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = PRECISIONS[wanted.precision].allows_tf32
     marks = {"start_up_s": time.perf_counter() - began_s}
     probe = HostProbe(row, wanted, choices.device)
     began_s = time.perf_counter()

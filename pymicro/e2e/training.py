@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from pymicro.e2e.build import AUTOCAST
+from pymicro.workloads.precisions import PRECISIONS
 
 PHASES = ("input", "forward", "backward", "optimiser")
 # Trainer's defaults: learning rate, decay of the weights, and the norm it clips gradients to.
@@ -29,7 +29,7 @@ class Training:
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda done: max(0.0, (steps - done) / steps)
         )
-        half = AUTOCAST.get(precision)
+        half = PRECISIONS[precision].autocast_torch
         self._half = getattr(torch, half) if half else None
         self.scaler = torch.amp.GradScaler(self.kind) if half == "float16" else None
         self.total_loss = torch.zeros((), device=device)

@@ -12,10 +12,9 @@ from typing import Any, Literal
 
 from pymicro.errors import UsageError
 from pymicro.workloads.models import Model
+from pymicro.workloads.precisions import precision
 from pymicro.workloads.sizes import grown
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16", "amp_fp16", "amp_bf16"]
-PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16", "amp_fp16", "amp_bf16")
 Basis = Literal["stated", "inferred", "assumed"]
 
 
@@ -46,7 +45,7 @@ class Job:
     beams: int = 1
     records: int = 0
     epochs: int = 1
-    precision: Precision = "fp32"
+    precision: str = "fp32"
     attention: str = "sdpa"
 
     @property
@@ -122,16 +121,13 @@ def _refuse(model: Model, wanted: Job) -> None:
             raise UsageError(f"{name} {value}: at least 1 makes a job.")
         if value > _MOST:
             raise UsageError(f"{name} {value}: 10^9 at most.")
-    if wanted.precision not in PRECISIONS:
-        raise UsageError(f"unknown precision '{wanted.precision}'; known: {', '.join(PRECISIONS)}.")
+    how = precision(wanted.precision)
     if model.task == "generate" and wanted.output < 1:
         raise UsageError(f"--output {wanted.output}: {model.key} generates at least 1 token.")
     if model.task == "train" and (wanted.output or wanted.beams > 1):
         raise UsageError(f"{model.key} is trained: --output and --beams mean nothing.")
-    if model.task == "generate" and wanted.precision.startswith("amp_"):
-        raise UsageError(f"autocast is for training; {model.key} generates in fp16 or bf16.")
-    if model.task == "train" and wanted.precision == "fp16":
-        raise UsageError("AdamW in fp16 without scaling diverges; train in amp_fp16 or bf16.")
+    if why := how.why_no_training if model.task == "train" else how.why_no_generating:
+        raise UsageError(why.format(model=model.key))
     _refuse_length(model, wanted)
 
 

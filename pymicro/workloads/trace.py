@@ -13,20 +13,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pymicro.dtypes import DTYPES
 from pymicro.errors import PymicroError
 from pymicro.workloads.sizes import elements, evaluate
 
 SCHEMA = 1
-ITEM_BYTES = {
-    "float64": 8,
-    "float32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "float8_e4m3fn": 1,
+# Of torch's formats; those that are no number format of ours hold indices and masks.
+ITEM_BYTES = {row.torch_name: row.itemsize_bytes for row in DTYPES.values()} | {
     "int64": 8,
-    "int32": 4,
     "int16": 2,
-    "int8": 1,
     "uint8": 1,
     "bool": 1,
 }

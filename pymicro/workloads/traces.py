@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pymicro.errors import Unavailable
 from pymicro.workloads import trace
+from pymicro.workloads.precisions import PRECISIONS
 
 FOLDER = Path(__file__).parent.parent / "data" / "traces"
 _SUFFIX = ".jsonl.gz"
@@ -38,7 +39,7 @@ def find(
         Unavailable: nobody recorded it; says which there are of this model.
         TraceError: it cannot be read.
     """
-    wide = "fp32" if precision == "tf32" else precision
+    wide = PRECISIONS[precision].recorded_as
     hows = ("train", "greedy" if beams == 1 else "beam")
     for how in hows:
         path = path_of(trace.key_of(model, how, wide, attention, device), folder)
