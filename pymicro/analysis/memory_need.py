@@ -1,4 +1,7 @@
-"""How much memory a job needs: weights, gradients, optimiser, activations, cache."""
+"""How much memory a job needs, and whether a device has it: the one judge of both.
+
+A need is worked out from a job's trace, or from a number of parameters alone.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ from dataclasses import dataclass
 from pymicro.analysis.cases import Case
 from pymicro.analysis.work import class_of, short_name
 from pymicro.workloads.jobs import sizes_of
-from pymicro.workloads.precisions import PRECISIONS
+from pymicro.workloads.precisions import PRECISIONS, Precision
 from pymicro.workloads.sizes import elements
 from pymicro.workloads.trace import ITEM_BYTES, Operator, Phase, pasts_of
 
+# What a driver keeps to itself: this share of a device's memory can be had.
+_USABLE = 0.97
 # What the driver, the context and the libraries take before the first tensor.
 _CONTEXT_BYTES = 0.8e9
 # Two moments of Adam, each like the weights.
 _MOMENTS = 2
-# The allocator cannot use all that it holds; blocks of unequal sizes leave holes.
+# The allocator cannot use all that it holds: blocks of unequal sizes that come and go leave holes.
 _HOLES = 1.1
 
 
@@ -33,8 +38,12 @@ class Need:
     @property
     def total(self) -> float:
         """All of it, with the holes of the allocator and what a context takes."""
-        own = self.weights + self.gradients + self.optimiser + self.activations + self.cache
-        return own * _HOLES + _CONTEXT_BYTES
+        return self.fixed + (self.activations + self.cache) * _HOLES + _CONTEXT_BYTES
+
+    @property
+    def fixed(self) -> float:
+        """What lies there from the first step to the last, whatever the batch."""
+        return self.weights + self.gradients + self.optimiser
 
     def parts(self) -> dict[str, float]:
         return {
@@ -49,20 +58,43 @@ class Need:
 def need(case: Case) -> Need:
     """What the job needs; activations are what the forward pass leaves for the backward one."""
     precision, count = PRECISIONS[case.job.precision], case.trace.parameters
-    weights = float(count * precision.weights_bytes)
     if case.trace.task == "train":
         kept = sum(_kept(case, p) for p in case.trace.phases if p.name == "forward")
-        cast = count * precision.cast_bytes
-        return Need(weights + cast, weights, _MOMENTS * weights, kept, 0.0)
+        return of_parameters(count, precision, True, activations=kept)
     widest = max((_widest(case, phase) for phase in case.trace.phases), default=0.0)
-    return Need(weights, 0.0, 0.0, 3 * widest, sum(_cache(case, p) for p in case.trace.phases))
+    cache = sum(_cache(case, p) for p in case.trace.phases)
+    return of_parameters(count, precision, False, activations=3 * widest, cache=cache)
+
+
+def of_parameters(
+    count: float, precision: Precision, trained: bool, activations: float = 0.0, cache: float = 0.0
+) -> Need:
+    """What a model of so many parameters needs, with what a batch needs besides.
+
+    Args:
+        count: parameters on this device. activations, cache: bytes.
+    """
+    weights = count * (precision.weights_bytes + precision.cast_bytes)
+    if not trained:
+        return Need(count * precision.weights_bytes, 0.0, 0.0, activations, cache)
+    own = float(count * precision.weights_bytes)
+    return Need(weights, own, _MOMENTS * own, activations, cache)
+
+
+def missing_bytes(wanted: Need, memory_bytes: float | None) -> float:
+    """Bytes that a device of this memory lacks; 0 where it has them, or where it is not known."""
+    return max(0.0, wanted.total - memory_bytes * _USABLE) if memory_bytes else 0.0
+
+
+def most_batch_on(case: Case, wanted: Need, memory_bytes: float | None) -> int:
+    """The largest batch that fits a device of this memory, which nothing else uses."""
+    return most_batch(case, wanted, (memory_bytes or 0) * _USABLE)
 
 
 def most_batch(case: Case, wanted: Need, room_bytes: float) -> int:
     """The largest batch that fits: what grows with the batch grows in proportion."""
-    fixed = wanted.weights + wanted.gradients + wanted.optimiser
-    growing = (wanted.activations + wanted.cache) / case.job.batch
-    left = (room_bytes - _CONTEXT_BYTES) / _HOLES - fixed
+    growing = (wanted.activations + wanted.cache) * _HOLES / case.job.batch
+    left = room_bytes - _CONTEXT_BYTES - wanted.fixed
     return max(0, math.floor(left / growing)) if growing > 0 else 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pymicro.analysis.cases import Case
-from pymicro.analysis.memory_need import Need, most_batch, need
+from pymicro.analysis.memory_need import Need, missing_bytes, most_batch_on, need
 from pymicro.analysis.predict import Prediction, predict
 from pymicro.analysis.primitives import Primitives
 from pymicro.analysis.values import Value
@@ -16,8 +16,6 @@ from pymicro.errors import UsageError
 # The first bucket of gradients is sent when it is full, and the last one when nothing is left to
 # hide it behind: PyTorch's default of 25 MiB.
 _BUCKET_BYTES = 25 * 2**20
-# What a driver keeps to itself.
-_USABLE = 0.97
 # Less of a step's speed than this left by PCI Express, and NVLink is needed.
 _ENOUGH = 0.8
 
@@ -60,25 +58,26 @@ class Choice:
     several: tuple[Several, ...]
 
 
-def missing_bytes(wanted: Need, p: Primitives) -> float:
-    """Bytes that do not fit the card; 0 where they do, or where its memory is not known."""
-    return max(0.0, wanted.total - p.memory_bytes * _USABLE) if p.memory_bytes else 0.0
-
-
 def choice(
     case: Case, p: Primitives, price_an_hour: float | None = None, gpus: int = 1, link: str = ""
 ) -> Choice:
     """Judge one card for a job."""
     wanted, made = need(case), predict(case, p)
-    room = (p.memory_bytes or 0) * _USABLE
-    missing = missing_bytes(wanted, p)
+    missing = missing_bytes(wanted, p.memory_bytes)
     seconds = _spilt(case, p, made, missing)
     cost = seconds.times(price_an_hour / 3600) if price_an_hour is not None else None
     kinds = [link] if link else sorted(p.allreduce)
     spilt = replace(made, seconds=seconds)
     many = tuple(several(case, p, spilt, gpus, kind) for kind in kinds) if gpus > 1 else ()
     return Choice(
-        made, wanted, missing == 0, missing, seconds, most_batch(case, wanted, room), cost, many
+        made,
+        wanted,
+        missing == 0,
+        missing,
+        seconds,
+        most_batch_on(case, wanted, p.memory_bytes),
+        cost,
+        many,
     )
 
 

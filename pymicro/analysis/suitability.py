@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pymicro.analysis.memory_need import Need, missing_bytes, of_parameters
 from pymicro.devices.spec import DeviceSpec
 from pymicro.dtypes import DTYPES
 from pymicro.units import si
+from pymicro.workloads.precisions import PRECISIONS
 
 Use = Literal["training", "inference"]
 _DAY_S = 86400.0
@@ -21,8 +23,8 @@ _DAY_S = 86400.0
 ARITHMETIC_EFFICIENCY = 0.4
 MEMORY_EFFICIENCY = 0.8
 
-# Mixed precision with Adam: weights and gradients of 2 bytes, master weights and two moments of 4.
-TRAINED_BYTES = 2 + 2 + 4 + 4 + 4
+# Trained by autocast in the format's own precision; what that takes is memory_need's to say.
+_AUTOCAST = {"fp16": "amp_fp16", "bf16": "amp_bf16"}
 # The optimiser reads gradient, master weight and moments and writes all but the gradient.
 OPTIMISER_BYTES = (2 + 4 + 4 + 4) + (2 + 4 + 4 + 4)
 GRADIENT_BYTES = 2
@@ -125,11 +127,13 @@ def _training(spec: DeviceSpec, used: Format) -> Suitability:
 
 
 def _train(spec: DeviceSpec, used: Format, job: TrainingJob) -> _Trial:
-    state = TRAINED_BYTES * job.parameters / job.cards
-    room = (spec.memory_bytes or 0) * (1 - ACTIVATIONS_SHARE)
-    if state > room:
-        said = f"{si(state, 'B', 3)} of weights and optimiser in {si(room, 'B', 3)}"
-        return _Trial(job.size, False, said, "memory size")
+    memory = spec.memory_bytes or 0
+    how = PRECISIONS[_AUTOCAST.get(used.dtype, used.dtype)]
+    wanted = of_parameters(
+        job.parameters / job.cards, how, True, activations=ACTIVATIONS_SHARE * memory
+    )
+    if missing_bytes(wanted, memory):
+        return _Trial(job.size, False, _too_much(wanted, memory, "and optimiser"), "memory size")
     parts = step_parts_s(spec, used, job.parameters, job.cards)
     days = job.tokens / (TOKENS_PER_STEP * job.cards) * sum(parts.values()) / _DAY_S
     cards = f"{job.cards} cards" if job.cards > 1 else "one card"
@@ -197,10 +201,10 @@ def _inference(spec: DeviceSpec, used: Format) -> Suitability:
 
 def _serve(spec: DeviceSpec, used: Format, size: str, parameters: float) -> _Trial:
     weights = DTYPES[used.dtype].itemsize_bytes * parameters
-    room = (spec.memory_bytes or 0) * (1 - CACHE_SHARE)
-    name = f"{_count(parameters)} parameters"
-    if weights > room:
-        said = f"{name}: {si(weights, 'B', 3)} of weights in {si(room, 'B', 3)}"
+    memory, name = spec.memory_bytes or 0, f"{_count(parameters)} parameters"
+    wanted = Need(weights, 0.0, 0.0, 0.0, CACHE_SHARE * memory)
+    if missing_bytes(wanted, memory):
+        said = f"{name}: {_too_much(wanted, memory, '')}"
         return _Trial(size, False, said, "memory size")
     flop = SERVED_FLOP * parameters * PROMPT_TOKENS
     first = flop / (used.flop_per_s * ARITHMETIC_EFFICIENCY)
@@ -209,6 +213,11 @@ def _serve(spec: DeviceSpec, used: Format, size: str, parameters: float) -> _Tri
     if first > FIRST_TOKEN_S:
         return _Trial(size, False, said, "arithmetic")
     return _Trial(size, rate >= TOKENS_PER_S, said, "memory bandwidth")
+
+
+def _too_much(wanted: Need, memory: float, more: str) -> str:
+    said = f"{si(wanted.fixed, 'B', 3)} of weights{f' {more}' if more else ''}"
+    return f"{said}, {si(wanted.total, 'B', 3)} with the rest, in {si(memory, 'B', 3)}"
 
 
 def _judged(use: Use, used: Format, trials: list[_Trial]) -> Suitability:
@@ -228,6 +237,11 @@ def _count(parameters: float) -> str:
     return f"{parameters / 1e9:g}e9"
 
 
+def _trained_bytes() -> float:
+    """Bytes a parameter that autocast keeps all the time."""
+    return of_parameters(1.0, PRECISIONS["amp_bf16"], True).fixed
+
+
 def rules(use: Use) -> Iterator[str]:
     """The rules in words, from the very constants that they are computed with."""
     of_peak = f"{100 * ARITHMETIC_EFFICIENCY:.0f} % of the dense peak"
@@ -241,9 +255,9 @@ def rules(use: Use) -> Iterator[str]:
                 f"{job.cards} card(s), within {job.days:g} days."
             )
         yield (
-            f"Fits: {TRAINED_BYTES} bytes a parameter (16-bit weights and gradients, FP32 master "
-            f"weights and two moments), spread over the cards, in all but "
-            f"{100 * ACTIVATIONS_SHARE:.0f} % of the memory."
+            f"Fits: {_trained_bytes():.0f} bytes a parameter (autocast: FP32 weights, gradients and two "
+            f"moments, 16-bit copies of the weights), spread over the cards, beside activations of "
+            f"{100 * ACTIVATIONS_SHARE:.0f} % of the memory; judged as `recommend` does."
         )
         yield (
             f"A step: {TRAINED_FLOP} FLOP a parameter and token, {TOKENS_PER_STEP} tokens a card; "
@@ -259,8 +273,8 @@ def rules(use: Use) -> Iterator[str]:
     sizes = ", ".join(f"{size} {_count(n)}" for size, n in SERVING.items())
     yield f"Parameters on one card: {sizes}."
     yield (
-        f"Fits: weights in all but {100 * CACHE_SHARE:.0f} % of the memory, which keys and values "
-        f"need. Fast: first token of a prompt of {PROMPT_TOKENS} within "
+        f"Fits: weights beside keys and values of {100 * CACHE_SHARE:.0f} % of the memory, judged as "
+        f"`recommend` does. Fast: first token of a prompt of {PROMPT_TOKENS} within "
         f"{FIRST_TOKEN_S:g} s, then {TOKENS_PER_S:g} tokens a second for one request."
     )
     yield "Bound: requests at once up to which reading the weights takes longer than arithmetic."

@@ -8,8 +8,8 @@ from typing import Any
 
 from pymicro.analysis.against import Against
 from pymicro.analysis.explain import Explanation, Part
-from pymicro.analysis.memory_need import need
-from pymicro.analysis.recommend import choice, missing_bytes
+from pymicro.analysis.memory_need import missing_bytes, need
+from pymicro.analysis.recommend import choice
 from pymicro.analysis.what_if import Outcome
 from pymicro.report.jobs import _time, format_notes, seconds
 from pymicro.report.terminal import Terminal
@@ -47,7 +47,7 @@ def does_not_fit(told: Explanation) -> str:
     """That the job needs more memory than the card has, and what it then takes; else nothing."""
     made = told.prediction
     held, wanted = made.primitives.memory_bytes, need(made.case)
-    if held is None or not missing_bytes(wanted, made.primitives):
+    if held is None or not missing_bytes(wanted, held):
         return ""
     spilt = choice(made.case, made.primitives)
     return (
@@ -155,7 +155,7 @@ def document(
         "measured_s": told.measured_s,
         "unexplained_s": told.unexplained_s,
         "bound": made.bound,
-        "fits": not missing_bytes(need(made.case), made.primitives),
+        "fits": not missing_bytes(need(made.case), made.primitives.memory_bytes),
         "parts": {p.name: dict(vars(p.seconds)) | {"why": p.why} for p in told.parts},
         "what_if": {o.word: o.prediction and o.prediction.seconds.value for o in outcomes},
     }

@@ -13,6 +13,7 @@ from pymicro.analysis.values import Value
 from pymicro.report.terminal import Terminal
 from pymicro.results import SCHEMA
 from pymicro.units import binary_bytes, percent, si
+from pymicro.workloads.precisions import PRECISIONS
 
 # Longer times are read in hours.
 _LONG_S = 2 * 3600
@@ -73,7 +74,7 @@ def show_prediction(made: Prediction, chosen: Choice, note: str = "") -> None:
 
 def format_notes(made: Prediction) -> Iterator[str]:
     """That a format has no path of its own on this card, so that FP32 stands in for it."""
-    short = made.case.job.precision.removeprefix("amp_")
+    short = PRECISIONS[made.case.job.precision].products
     peaks = made.primitives.peaks
     if short != "fp32" and peaks.get(short, 0.0) < peaks.get("fp32", 0.0):
         yield f"{short} has no fast path here; its products run at the rate of fp32."
