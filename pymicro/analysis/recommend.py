@@ -69,16 +69,8 @@ def choice(
     kinds = [link] if link else sorted(p.allreduce)
     spilt = replace(made, seconds=seconds)
     many = tuple(several(case, p, spilt, gpus, kind) for kind in kinds) if gpus > 1 else ()
-    return Choice(
-        made,
-        wanted,
-        missing == 0,
-        missing,
-        seconds,
-        most_batch_on(case, wanted, p.memory_bytes),
-        cost,
-        many,
-    )
+    batch = most_batch_on(case, wanted, p.memory_bytes)
+    return Choice(made, wanted, missing == 0, missing, seconds, batch, cost, many)
 
 
 def _spilt(case: Case, p: Primitives, made: Prediction, missing: float) -> Value:

@@ -255,9 +255,10 @@ def rules(use: Use) -> Iterator[str]:
                 f"{job.cards} card(s), within {job.days:g} days."
             )
         yield (
-            f"Fits: {_trained_bytes():.0f} bytes a parameter (autocast: FP32 weights, gradients and two "
-            f"moments, 16-bit copies of the weights), spread over the cards, beside activations of "
-            f"{100 * ACTIVATIONS_SHARE:.0f} % of the memory; judged as `recommend` does."
+            f"Fits: {_trained_bytes():.0f} bytes a parameter (autocast: FP32 weights, gradients "
+            "and two moments, 16-bit copies of the weights), spread over the cards, beside "
+            f"activations of {100 * ACTIVATIONS_SHARE:.0f} % of the memory; judged as `recommend` "
+            "does."
         )
         yield (
             f"A step: {TRAINED_FLOP} FLOP a parameter and token, {TOKENS_PER_STEP} tokens a card; "
@@ -273,8 +274,8 @@ def rules(use: Use) -> Iterator[str]:
     sizes = ", ".join(f"{size} {_count(n)}" for size, n in SERVING.items())
     yield f"Parameters on one card: {sizes}."
     yield (
-        f"Fits: weights beside keys and values of {100 * CACHE_SHARE:.0f} % of the memory, judged as "
-        f"`recommend` does. Fast: first token of a prompt of {PROMPT_TOKENS} within "
+        f"Fits: weights beside keys and values of {100 * CACHE_SHARE:.0f} % of the memory, judged "
+        f"as `recommend` does. Fast: first token of a prompt of {PROMPT_TOKENS} within "
         f"{FIRST_TOKEN_S:g} s, then {TOKENS_PER_S:g} tokens a second for one request."
     )
     yield "Bound: requests at once up to which reading the weights takes longer than arithmetic."
