@@ -68,11 +68,12 @@ def device(name: str) -> Primitives:
         r for f in ("gemm", "bandwidth") for r in Store(folder / f"{f}.jsonl").read().results
     ]
     two = primitives(CpuSpec(name="AMD EPYC (Zen 5)", physical_cores=2), results)
-    eight = {"rates": 8.0, "dram": 2.0}
+    eight = {"flop_per_s": 8.0, "dram_bytes_per_s": 2.0}
     for group, factor in eight.items():
         two = two.scaled(group, factor)
-    peaks = {k: 8 * v for k, v in two.peaks.items()}
-    return replace(two, name=CPU, key=CPU, sm_count=16, peaks=peaks, paper_dram=2 * two.paper_dram)
+    peaks = {k: 8 * v for k, v in two.peak_flop_per_s.items()}
+    paper = {"peak_flop_per_s": peaks, "paper_bytes_per_s": 2 * two.paper_bytes_per_s}
+    return replace(two, name=CPU, key=CPU, sm_count=16, **paper)
 
 
 def job(name: str, on: str = "", **given: Any) -> Case:

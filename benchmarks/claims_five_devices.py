@@ -52,7 +52,7 @@ def slow_cpu() -> Judged:
 def two_hundred() -> Judged:
     # Free notebooks give two threads of one core; which CPU the article had is lost.
     one = replace(device(CPU), sm_count=1)
-    for group, share in (("rates", 1 / 16), ("dram", 1 / 2)):
+    for group, share in (("flop_per_s", 1 / 16), ("dram_bytes_per_s", 1 / 2)):
         one = one.scaled(group, share)
     card = predict_s(job("distilbert"), device("RTX 4090"))
     few, many = (predict_s(job("distilbert", CPU), p) / card for p in (one, device(CPU)))

@@ -77,7 +77,11 @@ def _small(claim: str, card: str) -> Callable[[], Judged]:
     def judge() -> Judged:
         place, fit = _fastest_training(card)
         token = predict(
-            job("llama-1b", batch=1, precision="bf16" if device(card).peaks["bf16"] else "fp16"),
+            job(
+                "llama-1b",
+                batch=1,
+                precision="bf16" if device(card).peak_flop_per_s["bf16"] else "fp16",
+            ),
             device(card),
         )
         fine = token.unit_s.high < 0.1
@@ -99,9 +103,8 @@ def _small(claim: str, card: str) -> Callable[[], Judged]:
 def no_tensor_cores() -> Judged:
     p = device("P6000")
     made = times_faster("distilbert", "P6000", "RTX 4000", precision="amp_fp16")
-    told = (
-        f"FP16 peak {p.peaks['fp16'] / 1e12:.2f} TFLOP/s; RTX 4000 over it {told_of(made)} in AMP"
-    )
+    peak = p.peak_flop_per_s["fp16"] / 1e12
+    told = f"FP16 peak {peak:.2f} TFLOP/s; RTX 4000 over it {told_of(made)} in AMP"
     return Judged(
         "S2-7",
         "holds" if made[1] > 1 else "cannot tell",
@@ -114,7 +117,7 @@ def without_nvlink() -> Judged:
     lacking = [
         n
         for n in ("A4000", "RTX 4000", "L4", "L40S", "P6000")
-        if "nvlink" not in device(n).allreduce
+        if "nvlink" not in device(n).allreduce_bytes_per_s
     ]
     wanted = job("bert-large", **LARGE)
     p = device("L40S")
@@ -155,7 +158,7 @@ def spilling() -> Judged:
     tight = choice(wanted, device("RTX 4000"))
     # The prompt is worked through once; it is the tokens that wait for the link.
     decode = tight.prediction.simulation.phases["decode"].wall_s / (wanted.job.output - 1)
-    link_s = tight.spilt_bytes / device("RTX 4000").link.value
+    link_s = tight.spilt_bytes / device("RTX 4000").link_bytes_per_s.value
     slow = max(link_s, decode) / decode
     told = (
         f"{tight.need.total / 1e9:.0f} GB on 8 GB: {tight.spilt_bytes / 1e9:.0f} GB cross the "

@@ -89,7 +89,7 @@ def _row(row: dict[str, str], key: str, p: Primitives) -> Row:
     if row["precision"] == "fp16":
         # All of it in half precision: the operators and rates of BF16, of which there is a trace.
         precision = "bf16"
-    elif precision != "amp_fp16" and p.peaks.get("tf32"):
+    elif precision != "amp_fp16" and p.peak_flop_per_s.get("tf32"):
         precision = "tf32"
     attention = "sdpa" if row["note"].startswith("SDPA") else "eager"
     batch, length = int(row["batch"]), int(row["seq_len"].split()[0])

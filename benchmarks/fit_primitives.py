@@ -40,6 +40,8 @@ CARD = "h200_sxm_141gb"
 REFERENCE = Path(__file__).parent / "reference"
 ALONE = ("operators.csv", "operators_decoding.csv")
 RESULTS = ("gemm", "gemm_fp16", "bandwidth", "launch", "transfer")
+# Primitives that results give by the rules of a store.
+SINGLE = ("dram_bytes_per_s", "gap_s", "graph_gap_s", "link_bytes_per_s", "link_start_s")
 # Operators of one kernel that does next to nothing at one row: what is left is the kernel itself.
 EMPTY = ("add", "mul_scalar", "relu", "clone", "pow")
 # A product below this is too short to tell a layout's rate.
@@ -62,11 +64,13 @@ def card(folder: Path) -> dict[str, Value]:
     tiny = [r for r in rows if r["op"] in EMPTY and r["rows"] == "1"]
     kernel_s = sorted(float(r["kernel_s"]) for r in tiny)
     text = f"operators.csv: {', '.join(EMPTY)} of one row"
-    found = {"floor": _of(kernel_s, f"{text}, time in the kernel")}
-    for name in ("dram", "gap", "graph_gap", "link", "link_s"):
+    found = {"floor_s": _of(kernel_s, f"{text}, time in the kernel")}
+    for name in SINGLE:
         found[name] = getattr(known, name)
-    found["l2"] = _of(list(_from_cache(rows, found)), "operators.csv: clone from the cache")
-    for table in ("rates", "clock"):
+    found["l2_bytes_per_s"] = _of(
+        list(_from_cache(rows, found)), "operators.csv: clone from the cache"
+    )
+    for table in ("flop_per_s", "clock_share"):
         found |= {f"{table} {path}": value for path, value in getattr(known, table).items()}
     return found
 
@@ -83,7 +87,7 @@ def _from_cache(rows: Sequence[Mapping[str, str]], known: Mapping[str, Value]) -
     held = HELD * (catalogue()[CARD].last_level_cache_bytes or 0)
     for r in rows:
         if r["op"] == "clone" and r["hot_s"] and LEAST_BYTES < float(r["bytes"]) < held:
-            around_s = known["floor"].value + known["gap"].value
+            around_s = known["floor_s"].value + known["gap_s"].value
             yield float(r["bytes"]) / (float(r["hot_s"]) - around_s)
 
 
@@ -113,7 +117,7 @@ def measured_csv(folder: Path) -> str:
         ends = (f"{x:.4g}" for x in (value.value, value.low, value.high))
         lines.writerow((what, path, *[""] * 5, *ends, value.source))
     for key, seconds in products(folder).items():
-        lines.writerow(("product", *key, f"{seconds:.4g}", "", "", "operators timed alone"))
+        lines.writerow(("product_s", *key, f"{seconds:.4g}", "", "", "operators timed alone"))
     return out.getvalue()
 
 
@@ -136,15 +140,17 @@ def blank(folder: Path) -> Primitives:
         speed=spread(1.0, 0.0, "", "measured"),
     )
     p = primitives(catalogue()[CARD], measured=False, library=library)
-    rates = {path: known[f"rates {path}"] for path in p.rates}
-    single = {name: known[name] for name in ("floor", "gap", "dram", "l2")}
-    return replace(p, rates=rates, library=library, **single)
+    rates = {path: known[f"flop_per_s {path}"] for path in p.flop_per_s}
+    single = {
+        name: known[name] for name in ("floor_s", "gap_s", "dram_bytes_per_s", "l2_bytes_per_s")
+    }
+    return replace(p, flop_per_s=rates, library=library, **single)
 
 
 def library(folder: Path) -> dict[str, dict[str, Any]]:
     """All tables of operators.toml."""
     p, rows = blank(folder), _alone(folder)
-    streams = readings.streams(rows, HELD * p.l2_bytes, p.gap.value)
+    streams = readings.streams(rows, HELD * p.l2_bytes, p.gap_s.value)
     jobs = readings.of_jobs(readings.rows_of(folder / "kernels.csv"))
     streams["mean"] += jobs["mean"]
     streams["reduction"] = [*streams["mean"], *streams["sum"]]

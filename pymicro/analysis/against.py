@@ -15,7 +15,7 @@ from pymicro.analysis.what_if import applied
 from pymicro.errors import PymicroError, UsageError
 
 # What two devices share: their intervals move together, and mostly cancel.
-_SHARED = ("host", "library", "gap", "floor")
+_SHARED = ("host", "library", "gap_s", "floor_s")
 # A tie is no other order.
 _CLEARLY = 0.97
 # Remedies that are tried to turn an order round.

@@ -81,24 +81,26 @@ class Clock:
         p = self._p
         if work.kind == "none":
             return Duration((0.0,) * 5, 0.0, 0.0, 0.0, "")  # type: ignore[arg-type]
-        if work.host_bytes and self._p.link_s.value:
-            seconds = p.link_s.value + work.host_bytes / p.link.value
-            return Duration((seconds, 0, 0, 0, 0), 0.0, 0.0, seconds, p.link.source)
+        if work.host_bytes and self._p.link_start_s.value:
+            seconds = p.link_start_s.value + work.host_bytes / p.link_bytes_per_s.value
+            return Duration((seconds, 0, 0, 0, 0), 0.0, 0.0, seconds, p.link_bytes_per_s.source)
         kernel = kernel_of(work, p)
         if work.product or (work.kind == "attention" and work.flop):
             return self._product(work, kernel)
-        start_s = kernel.start_floors * p.floor.value
-        paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
+        start_s = kernel.start_floors * p.floor_s.value
+        paper_s, real_s = (
+            self._memory_s(work, dram) for dram in (p.paper_bytes_per_s, p.dram_bytes_per_s.value)
+        )
         real_s = max(real_s, work.bytes / self._handled(work, kernel))
         lean_s = paper_s * self._leaner(work)
         parts = (lean_s, paper_s - lean_s, start_s, 0.0, real_s - paper_s)
-        return Duration(parts, kernel.kernels, 0.0, real_s, p.dram.source)
+        return Duration(parts, kernel.kernels, 0.0, real_s, p.dram_bytes_per_s.source)
 
     def _product(self, work: Work, kernel: Kernel) -> Duration:
         p = self._p
         # Fused attention in FP32 stays on the vector units, whatever TF32 allows products.
         path = p.path(work.dtype, self._tf32 and work.product is not None)
-        if path != "tf32" or (path, work.product) in p.products:
+        if path != "tf32" or (path, work.product) in p.product_s:
             return self._on(path, work, kernel)
         # TF32 is allowed to the library and not ordered (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32), so
         # that a unit which wins nothing is left alone; and a vector times a matrix is always read
@@ -111,21 +113,23 @@ class Clock:
     def _on(self, path: str, work: Work, kernel: Kernel) -> Duration:
         """Arithmetic on a path against memory, cause by cause."""
         p = self._p
-        unit, peak = p.library.units[products.unit_of(path)], p.peaks[path]
-        paper_s, real_s = (self._memory_s(work, dram) for dram in (p.paper_dram, p.dram.value))
-        clock = p.clock[path].value if path in p.clock else 1.0
-        start_s = kernel.start_floors * p.floor.value
+        unit, peak = p.library.units[products.unit_of(path)], p.peak_flop_per_s[path]
+        paper_s, real_s = (
+            self._memory_s(work, dram) for dram in (p.paper_bytes_per_s, p.dram_bytes_per_s.value)
+        )
+        clock = p.clock_share[path].value if path in p.clock_share else 1.0
+        start_s = kernel.start_floors * p.floor_s.value
         if work.product:
-            start_s = products.start_s(unit, p.floor.value)
+            start_s = products.start_s(unit, p.floor_s.value)
         elif _is_decode(work):
-            start_s = p.library.attention[unit.name].decode_floors * p.floor.value
-        ideal_s = max(work.flop / p.peaks[self._best], paper_s * self._leaner(work))
+            start_s = p.library.attention[unit.name].decode_floors * p.floor_s.value
+        ideal_s = max(work.flop / p.peak_flop_per_s[self._best], paper_s * self._leaner(work))
         format_s = max(work.flop / peak, paper_s)
         shaped_s = start_s + max(self._compute_s(work, peak, unit), paper_s)
         clocked_s = start_s + max(self._compute_s(work, peak * clock, unit), paper_s)
         compute_s = self._compute_s(work, self._rate(work, path), unit)
         total_s = start_s + max(compute_s, real_s)
-        known = p.products.get((path, work.product)) if work.product else None
+        known = p.product_s.get((path, work.product)) if work.product else None
         if known:
             total_s = known.value
             compute_s = max(compute_s, total_s - start_s if total_s > real_s else 0.0)
@@ -133,7 +137,7 @@ class Clock:
             total_s *= self._nearest(path, work)
         cuts = (0.0, ideal_s, format_s, shaped_s, clocked_s, total_s)
         parts = tuple(b - a for a, b in itertools.pairwise(cuts))
-        source = known.source if known else p.rates[path].source
+        source = known.source if known else p.flop_per_s[path].source
         return Duration(
             parts,  # type: ignore[arg-type]
             kernel.kernels,
@@ -148,7 +152,7 @@ class Clock:
         ours = work.product
         assert ours is not None
         best, found = _NEAR, None
-        for (of_path, other), value in self._p.products.items():
+        for (of_path, other), value in self._p.product_s.items():
             same = of_path == path and other.layout == ours.layout
             if same and (other.batch > 1) == (ours.batch > 1):
                 far = _distance(ours, other)
@@ -165,14 +169,14 @@ class Clock:
         )  # fmt: skip
         unit, p = self._p.library.units[products.unit_of(path)], self._p
         compute_s = self._compute_s(there, self._rate(there, path), unit)
-        model_s = products.start_s(unit, p.floor.value) + max(
-            compute_s, self._memory_s(there, p.dram.value)
+        model_s = products.start_s(unit, p.floor_s.value) + max(
+            compute_s, self._memory_s(there, p.dram_bytes_per_s.value)
         )
         return value.value / model_s
 
     def _rate(self, work: Work, path: str) -> float:
         p = self._p
-        rate = p.rates[path].value
+        rate = p.flop_per_s[path].value
         if work.product:
             turned = p.library.turned_flop_per_clk.get(path, {}).get(work.product.layout)
             if turned and p.sm_clock_hz:
@@ -188,7 +192,7 @@ class Clock:
     def _compute_s(self, work: Work, rate: float, unit: products.Unit) -> float:
         p = self._p
         if work.product:
-            return products.seconds(work.product, rate, p.sm_count, unit, p.floor.value)
+            return products.seconds(work.product, rate, p.sm_count, unit, p.floor_s.value)
         row = p.library.attention[unit.name]
         share = row.share * work.columns / (work.columns + row.half_at_keys)
         share *= (row.dropout if work.has_dropout else 1.0) * (row.mask if work.has_mask else 1.0)
@@ -276,14 +280,18 @@ def kernel_of(work: Work, p: Primitives) -> Kernel:
 
 def bandwidth(p: Primitives, size_bytes: float, dram: float | None = None) -> float:
     """Bytes a second of a stream over a working set of this size, at a given DRAM bandwidth."""
-    slow = p.dram.value if dram is None else dram
-    if p.curve and dram == p.dram.value and size_bytes <= p.curve[-1][0]:
-        return _along(p.curve, size_bytes)
-    if not p.l2_bytes or p.l2.value <= slow:
+    slow = p.dram_bytes_per_s.value if dram is None else dram
+    if (
+        p.curve_bytes_per_s
+        and dram == p.dram_bytes_per_s.value
+        and size_bytes <= p.curve_bytes_per_s[-1][0]
+    ):
+        return _along(p.curve_bytes_per_s, size_bytes)
+    if not p.l2_bytes or p.l2_bytes_per_s.value <= slow:
         return slow
     lost, held = _LOST * p.l2_bytes, _HELD * p.l2_bytes
     hit = min(1.0, max(0.0, (lost - size_bytes) / (lost - held)))
-    return 1.0 / (hit / p.l2.value + (1 - hit) / slow)
+    return 1.0 / (hit / p.l2_bytes_per_s.value + (1 - hit) / slow)
 
 
 def _along(curve: tuple[tuple[float, float], ...], size: float) -> float:

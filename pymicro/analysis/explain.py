@@ -147,11 +147,11 @@ def _parts(p: Primitives, found: Mapping[str, float], moved: Moved) -> list[Part
 
 def _rests_on(name: str, p: Primitives) -> list[Value]:
     own = {
-        "shape": [p.floor, p.gap],
-        "clock": list(p.clock.values()),
-        "quality": [*p.rates.values(), p.dram, p.library.speed],
+        "shape": [p.floor_s, p.gap_s],
+        "clock": list(p.clock_share.values()),
+        "quality": [*p.flop_per_s.values(), p.dram_bytes_per_s, p.library.speed],
         "host": [p.host.operator("")],
-        "ties": [p.host.wait_s, p.link],
+        "ties": [p.host.wait_s, p.link_bytes_per_s],
     }
     return own.get(name, [])
 

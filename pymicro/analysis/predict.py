@@ -92,7 +92,7 @@ def between(middle: float, ends: Iterable[Iterable[float]], kind: Kind) -> Value
 
 def evidence(p: Primitives) -> Kind:
     """The weakest evidence among the primitives that matter most."""
-    return worst([*p.rates.values(), p.dram, p.host.operator("")])
+    return worst([*p.flop_per_s.values(), p.dram_bytes_per_s, p.host.operator("")])
 
 
 def bound(found: Simulation, case: Case, p: Primitives) -> str:

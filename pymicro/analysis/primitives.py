@@ -132,21 +132,22 @@ class Primitives:
     """All that a simulation needs to know of a device.
 
     Attributes:
-        peaks: operations a second on paper by path, at the nominal clock; 0 or absent where the
-            device has no such path. rates: what a large product reaches.
-        clock: share of the nominal clock that a path holds under load; absent if not known.
-        paper_dram: bytes a second on paper; dram: what a large copy moves.
-        l2: bytes a second of a working set that the cache holds.
-        curve: measured (bytes, bytes a second) of streams, ascending; empty if not measured.
+        peak_flop_per_s: on paper by path, at the nominal clock; 0 or absent where the device has no
+            such path. flop_per_s: what a large product reaches.
+        clock_share: of the nominal clock, that a path holds under load; absent if not known.
+        paper_bytes_per_s: of the memory. dram_bytes_per_s: what a large copy moves.
+        l2_bytes_per_s: of a working set that the cache holds.
+        curve_bytes_per_s: measured (bytes, bytes a second) of streams, ascending; empty if not
+            measured.
         sm_clock_hz: nominal clock, None where it does not matter.
-        floor: seconds of the shortest kernel. gap: from one kernel's end to the next one's start
-            while both are queued. graph_gap: the same inside a graph. reach_s: from the host's
-            call to the start of its kernel on an idle device.
-        products: seconds of products measured at exactly this shape.
-        link: bytes a second from the host, link_s: seconds before the first byte.
-        batched_share: share of `rates` that batched products of a path reach, where it is known
-            to differ.
-        allreduce: bytes a second (bus bandwidth) by kind of link.
+        floor_s: of the shortest kernel. gap_s: from one kernel's end to the next one's start while
+            both are queued. graph_gap_s: the same inside a graph. reach_s: from the host's call to
+            the start of its kernel on an idle device.
+        product_s: of products measured at exactly this shape.
+        link_bytes_per_s: from the host, link_start_s: before the first byte.
+        batched_share: of `flop_per_s`, that batched products of a path reach, where it is known to
+            differ.
+        allreduce_bytes_per_s: bus bandwidth by kind of link.
     """
 
     name: str
@@ -156,36 +157,42 @@ class Primitives:
     l2_bytes: int
     memory_bytes: int | None
     power_w: float | None
-    peaks: Mapping[str, float]
-    paper_dram: float
-    rates: Mapping[str, Value]
-    dram: Value
-    l2: Value
-    floor: Value
-    gap: Value
-    graph_gap: Value
+    peak_flop_per_s: Mapping[str, float]
+    paper_bytes_per_s: float
+    flop_per_s: Mapping[str, Value]
+    dram_bytes_per_s: Value
+    l2_bytes_per_s: Value
+    floor_s: Value
+    gap_s: Value
+    graph_gap_s: Value
     reach_s: Value
-    link: Value
-    link_s: Value
+    link_bytes_per_s: Value
+    link_start_s: Value
     host: HostCosts
     library: Library
-    clock: Mapping[str, Value] = field(default_factory=dict)
-    curve: tuple[tuple[float, float], ...] = ()
-    products: Mapping[tuple[str, Product], Value] = field(default_factory=dict)
+    clock_share: Mapping[str, Value] = field(default_factory=dict)
+    curve_bytes_per_s: tuple[tuple[float, float], ...] = ()
+    product_s: Mapping[tuple[str, Product], Value] = field(default_factory=dict)
     batched_share: Mapping[str, Value] = field(default_factory=dict)
-    allreduce: Mapping[str, Value] = field(default_factory=dict)
+    allreduce_bytes_per_s: Mapping[str, Value] = field(default_factory=dict)
 
     def path(self, dtype: str, tf32: bool = False) -> str:
         """The path on which a product of torch's `dtype` runs here."""
         short = SHORT_PATHS.get(dtype, "fp32")
-        if short == "fp32" and tf32 and self.peaks.get("tf32"):
+        if short == "fp32" and tf32 and self.peak_flop_per_s.get("tf32"):
             return "tf32"
         # A format whose own path is missing or slow is multiplied in FP32, as libraries do.
-        return short if self.peaks.get(short, 0.0) >= self.peaks["fp32"] else "fp32"
+        return (
+            short
+            if self.peak_flop_per_s.get(short, 0.0) >= self.peak_flop_per_s["fp32"]
+            else "fp32"
+        )
 
     def best_path(self) -> str:
         """The 16 or 32-bit format with the highest peak: what a perfect port would use."""
-        return max((p for p in PATHS if self.peaks.get(p)), key=lambda p: self.peaks[p])
+        return max(
+            (p for p in PATHS if self.peak_flop_per_s.get(p)), key=lambda p: self.peak_flop_per_s[p]
+        )
 
     def with_value(self, name: str, end: str) -> Primitives:
         """One group of values at the `low` or `high` end of its interval.
@@ -217,22 +224,25 @@ class Primitives:
             held = getattr(self, f.name)
             if isinstance(held, Value):
                 found[f.name] = held
-            elif f.name in ("rates", "clock", "batched_share", "allreduce"):
+            elif f.name in _TABLES:
                 found |= {f"{f.name} {k}": v for k, v in held.items()}
-        found |= {f"host {k or 'operator'}": v for k, v in self.host.operator_s.items()}
+        found |= {f"host_operator_s {k}".strip(): v for k, v in self.host.operator_s.items()}
         return found
 
 
 # Groups that move together when an interval is worked out; a larger figure is slower or faster.
 GROUPS = (
-    "rates", "clock", "batched_share", "dram", "l2", "floor", "gap", "graph_gap", "reach_s", "link",
-    "link_s", "host", "products", "library",
+    "flop_per_s", "clock_share", "batched_share", "dram_bytes_per_s", "l2_bytes_per_s", "floor_s",
+    "gap_s", "graph_gap_s", "reach_s", "link_bytes_per_s", "link_start_s", "host", "product_s",
+    "library",
 )  # fmt: skip
+# Values by path or kind of link.
+_TABLES = ("flop_per_s", "clock_share", "batched_share", "allreduce_bytes_per_s")
 
 
 def moving(p: Primitives, graphs: bool) -> tuple[str, ...]:
     """The groups whose ends can move a job's time; `graphs` says whether it replays graphs."""
-    unused = "gap" if graphs else "graph_gap"
+    unused = "gap_s" if graphs else "graph_gap_s"
     return tuple(g for g in GROUPS if g != unused and p.with_value(g, "low") != p)
 
 

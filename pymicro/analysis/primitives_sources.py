@@ -45,8 +45,10 @@ def primitives(
         raise Unavailable(
             f"{spec.name}: its peak or its bandwidth is not known; add them as a row."
         )
-    rates = {p: known.rates.get(p) or printed.rate(spec, p, peaks[p]) for p in PATHS if peaks[p]}
-    dram = known.dram or printed.dram(spec)
+    rates = {
+        p: known.flop_per_s.get(p) or printed.rate(spec, p, peaks[p]) for p in PATHS if peaks[p]
+    }
+    dram = known.dram_bytes_per_s or printed.dram(spec)
     return Primitives(
         name=spec.name,
         key=spec.key,
@@ -55,24 +57,24 @@ def primitives(
         l2_bytes=spec.last_level_cache_bytes or 0,
         memory_bytes=spec.memory_bytes,
         power_w=getattr(spec, "tdp_w", None),
-        peaks=peaks,
-        paper_dram=spec.memory_bytes_per_s,
-        rates=rates,
-        dram=dram,
-        l2=known.l2 or printed.l2(spec, dram),
-        floor=known.floor or printed.floor(),
-        gap=known.gap or printed.gap(),
-        graph_gap=known.graph_gap or printed.graph_gap(),
+        peak_flop_per_s=peaks,
+        paper_bytes_per_s=spec.memory_bytes_per_s,
+        flop_per_s=rates,
+        dram_bytes_per_s=dram,
+        l2_bytes_per_s=known.l2_bytes_per_s or printed.l2(spec, dram),
+        floor_s=known.floor_s or printed.floor(),
+        gap_s=known.gap_s or printed.gap(),
+        graph_gap_s=known.graph_gap_s or printed.graph_gap(),
         reach_s=printed.reach(),
-        link=known.link or printed.link(spec),
-        link_s=known.link_s or printed.link_start(),
+        link_bytes_per_s=known.link_bytes_per_s or printed.link(spec),
+        link_start_s=known.link_start_s or printed.link_start(),
         host=host or tables.default_host(),
         library=library or tables.default_library(),
-        clock=known.clock,
-        curve=known.curve,
-        products=known.products,
+        clock_share=known.clock_share,
+        curve_bytes_per_s=known.curve_bytes_per_s,
+        product_s=known.product_s,
         batched_share=tables.batched(spec),
-        allreduce={**dict(printed.allreduce(spec)), **known.allreduce},
+        allreduce_bytes_per_s={**dict(printed.allreduce(spec)), **known.allreduce_bytes_per_s},
     )
 
 
@@ -82,7 +84,7 @@ def _of_cpu(spec: CpuSpec, known: stored.Stored) -> Primitives:
     Raises:
         Unavailable: nothing was measured.
     """
-    if "fp32" not in known.rates or known.dram is None:
+    if "fp32" not in known.flop_per_s or known.dram_bytes_per_s is None:
         raise Unavailable(
             f"{spec.name}: nothing was measured on it yet; name a card with --device, or run "
             "`pymicro suite --for MODEL --device cpu` first."
@@ -90,16 +92,17 @@ def _of_cpu(spec: CpuSpec, known: stored.Stored) -> Primitives:
     library, host, floor = tables.cpu()
     nothing = Value(0.0, 0.0, 0.0, "one queue", "measured")
     paper = {p: peak_ops_per_s(spec, DTYPES[p]) or 0.0 for p in ("fp32", "bf16")}
-    peaks = {p: paper[p] or known.rates[p].value for p in known.rates if p in paper}
-    dram = known.dram
+    peaks = {p: paper[p] or known.flop_per_s[p].value for p in known.flop_per_s if p in paper}
+    dram = known.dram_bytes_per_s
     return Primitives(
         name=spec.name, key=spec.key, sm_count=spec.physical_cores, sm_clock_hz=_A_NANOSECOND_HZ,
         l2_bytes=spec.last_level_cache_bytes or 0, memory_bytes=spec.memory_bytes, power_w=None,
-        peaks=peaks, paper_dram=spec.memory_bytes_per_s or dram.high,
-        rates={p: known.rates[p] for p in peaks}, dram=dram, l2=known.l2 or dram.times(3.0),
-        floor=floor, gap=nothing, graph_gap=nothing, reach_s=nothing,
-        link=Value(1e12, 1e12, 1e12, "no link", "measured"), link_s=nothing, host=host,
-        library=library, products=known.products,
+        peak_flop_per_s=peaks, paper_bytes_per_s=spec.memory_bytes_per_s or dram.high,
+        flop_per_s={p: known.flop_per_s[p] for p in peaks}, dram_bytes_per_s=dram,
+        l2_bytes_per_s=known.l2_bytes_per_s or dram.times(3.0),
+        floor_s=floor, gap_s=nothing, graph_gap_s=nothing, reach_s=nothing,
+        link_bytes_per_s=Value(1e12, 1e12, 1e12, "no link", "measured"), link_start_s=nothing,
+        host=host, library=library, product_s=known.product_s,
     )  # fmt: skip
 
 

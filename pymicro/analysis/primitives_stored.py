@@ -26,18 +26,18 @@ _SHORTEST_GAP_S = 0.2e-6
 class Stored:
     """What the store knows of a device; None and empty where nothing was measured."""
 
-    rates: Mapping[str, Value] = field(default_factory=dict)
-    clock: Mapping[str, Value] = field(default_factory=dict)
-    products: Mapping[tuple[str, Product], Value] = field(default_factory=dict)
-    dram: Value | None = None
-    l2: Value | None = None
-    curve: tuple[tuple[float, float], ...] = ()
-    floor: Value | None = None
-    gap: Value | None = None
-    graph_gap: Value | None = None
-    link: Value | None = None
-    link_s: Value | None = None
-    allreduce: Mapping[str, Value] = field(default_factory=dict)
+    flop_per_s: Mapping[str, Value] = field(default_factory=dict)
+    clock_share: Mapping[str, Value] = field(default_factory=dict)
+    product_s: Mapping[tuple[str, Product], Value] = field(default_factory=dict)
+    dram_bytes_per_s: Value | None = None
+    l2_bytes_per_s: Value | None = None
+    curve_bytes_per_s: tuple[tuple[float, float], ...] = ()
+    floor_s: Value | None = None
+    gap_s: Value | None = None
+    graph_gap_s: Value | None = None
+    link_bytes_per_s: Value | None = None
+    link_start_s: Value | None = None
+    allreduce_bytes_per_s: Mapping[str, Value] = field(default_factory=dict)
 
 
 def of(results: Iterable[Result]) -> Stored:
@@ -48,17 +48,17 @@ def of(results: Iterable[Result]) -> Stored:
     copies = [r for r in streams if r.params.get("op") in ("copy", "triad", "add", "scale")]
     chain, graph = (_a_call(good, variants) for variants in (("op", "cpp"), ("graph",)))
     return Stored(
-        rates=dict(_rates(products)),
-        clock=dict(_clocks(products)),
-        products={key: value for r in products for key, value in _product(r)},
-        dram=_dram(copies),
-        l2=_l2(copies),
-        curve=_curve(copies),
-        gap=_gap(chain),
-        graph_gap=_gap(graph),
-        link=_link(good),
-        link_s=_link_start(good),
-        allreduce=dict(_allreduce(good)),
+        flop_per_s=dict(_rates(products)),
+        clock_share=dict(_clocks(products)),
+        product_s={key: value for r in products for key, value in _product(r)},
+        dram_bytes_per_s=_dram(copies),
+        l2_bytes_per_s=_l2(copies),
+        curve_bytes_per_s=_curve(copies),
+        gap_s=_gap(chain),
+        graph_gap_s=_gap(graph),
+        link_bytes_per_s=_link(good),
+        link_start_s=_link_start(good),
+        allreduce_bytes_per_s=dict(_allreduce(good)),
     )
 
 

@@ -121,14 +121,14 @@ def measured(key: str) -> Stored:
     with file.open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             value = _read(row, f"data/measured/{file.name}")
-            if row["what"] == "product":
+            if row["what"] == "product_s":
                 batch, m, n, k = (int(row[x]) for x in ("batch", "m", "n", "k"))
                 products[row["path"], Product(batch, m, n, k, row["layout"])] = value
             elif row["path"]:
                 single.setdefault(row["what"], {})[row["path"]] = value
             else:
                 single[row["what"]] = value
-    return Stored(products=products, **single)
+    return Stored(product_s=products, **single)
 
 
 def _read(row: Mapping[str, str], file: str) -> Value:

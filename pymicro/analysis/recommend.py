@@ -66,7 +66,7 @@ def choice(
     missing = missing_bytes(wanted, p.memory_bytes)
     seconds = _spilt(case, p, made, missing)
     cost = seconds.times(price_an_hour / 3600) if price_an_hour is not None else None
-    kinds = [link] if link else sorted(p.allreduce)
+    kinds = [link] if link else sorted(p.allreduce_bytes_per_s)
     spilt = replace(made, seconds=seconds)
     many = tuple(several(case, p, spilt, gpus, kind) for kind in kinds) if gpus > 1 else ()
     batch = most_batch_on(case, wanted, p.memory_bytes)
@@ -83,8 +83,14 @@ def _spilt(case: Case, p: Primitives, made: Prediction, missing: float) -> Value
         return made.seconds
     count, _ = case.units
     ways = 2 if case.trace.task == "train" else 1
-    each = p.link.times(1 / (missing * ways * count))
-    link = Value(1 / each.value, 1 / each.high, 1 / each.low, p.link.source, p.link.kind)
+    each = p.link_bytes_per_s.times(1 / (missing * ways * count))
+    link = Value(
+        1 / each.value,
+        1 / each.high,
+        1 / each.low,
+        p.link_bytes_per_s.source,
+        p.link_bytes_per_s.kind,
+    )
     s = made.seconds
     return Value(
         max(s.value, link.value), max(s.low, link.low), max(s.high, link.high), link.source,
@@ -94,7 +100,7 @@ def _spilt(case: Case, p: Primitives, made: Prediction, missing: float) -> Value
 
 def several(case: Case, p: Primitives, made: Prediction, gpus: int, link: str = "") -> Several:
     """Each card has a batch of its own; gradients are summed over all while the backward runs."""
-    kind = link or ("nvlink" if "nvlink" in p.allreduce else "pcie")
+    kind = link or ("nvlink" if "nvlink" in p.allreduce_bytes_per_s else "pcie")
     one_s, steps = made.seconds.value, case.config.batches
     # A batch is not divided: in the last round of an epoch some cards may be idle.
     rounds = math.ceil(case.job.batches / gpus) * case.job.epochs
@@ -103,7 +109,7 @@ def several(case: Case, p: Primitives, made: Prediction, gpus: int, link: str = 
         seconds = made.seconds.times(rounds / steps)
         nothing = Value(0, 0, 0, "", "measured")
         return Several(gpus, kind, seconds, nothing, 0.0, steps / rounds / gpus)
-    bus = p.allreduce[kind]
+    bus = p.allreduce_bytes_per_s[kind]
     size = need(case).gradients
     moved = 2 * (gpus - 1) / gpus * size
     sent = Value(moved / bus.value, moved / bus.high, moved / bus.low, bus.source, bus.kind)
@@ -128,7 +134,7 @@ def needs_nvlink(made: Choice) -> bool | None:
 
 def why_no_link(p: Primitives, link: str) -> str | None:
     """Why a card cannot be joined so; None if it can."""
-    if link and link not in p.allreduce:
+    if link and link not in p.allreduce_bytes_per_s:
         return f"{p.name} has no {'NVLink' if link == 'nvlink' else 'PCI Express figure'}."
     return None
 

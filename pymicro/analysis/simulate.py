@@ -146,7 +146,7 @@ class _Runner:
         clock = Clock(p, config.tf32)
         self._works = program.works
         self._durations = durations = [clock.of(work) for work in program.works]
-        gap_s = p.graph_gap.value if config.graphs else p.gap.value
+        gap_s = p.graph_gap_s.value if config.graphs else p.gap_s.value
         does = [
             bool(d.seconds) and (config.ties or not w.host_bytes)
             for d, w in zip(durations, program.works, strict=True)

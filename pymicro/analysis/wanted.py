@@ -68,4 +68,4 @@ def _rates(case: Case, p: Primitives | None, kind: str) -> Iterator[Wanted]:
 
 def covered(case: Case, p: Primitives) -> float:
     """Share of the products' time that is measured at its very shape."""
-    return sum(s for path, shape, s in products(case, p) if (path, shape) in p.products)
+    return sum(s for path, shape, s in products(case, p) if (path, shape) in p.product_s)

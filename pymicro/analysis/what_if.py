@@ -39,7 +39,7 @@ def _precision(name: str) -> Change:
         row = PRECISIONS[name]
         if row.autocasts and case.trace.task != "train":
             return changed(case, {"precision": row.products}), p
-        if row.allows_tf32 and not p.peaks.get("tf32"):
+        if row.allows_tf32 and not p.peak_flop_per_s.get("tf32"):
             raise Unavailable(f"{p.name} has no TF32.")
         return changed(case, {"precision": name}), p
 

@@ -75,7 +75,7 @@ def show_prediction(made: Prediction, chosen: Choice, note: str = "") -> None:
 def format_notes(made: Prediction) -> Iterator[str]:
     """That a format has no path of its own on this card, so that FP32 stands in for it."""
     short = PRECISIONS[made.case.job.precision].products
-    peaks = made.primitives.peaks
+    peaks = made.primitives.peak_flop_per_s
     if short != "fp32" and peaks.get(short, 0.0) < peaks.get("fp32", 0.0):
         yield f"{short} has no fast path here; its products run at the rate of fp32."
 
@@ -84,44 +84,41 @@ def show_sources(made: Prediction) -> None:
     """Where the primitives are from."""
     rows = []
     for name, value in made.primitives.values().items():
-        rows.append((_title(name), _quantity(name, value), value.kind, value.source))
-    count = len(made.primitives.products)
+        rows.append((*quantity(name, value), value.kind, value.source))
+    count = len(made.primitives.product_s)
     if count:
         rows.append(("products", f"{count} shapes", "measured", "at exactly these shapes"))
     Terminal().table(("primitive", "value", "evidence", "source"), rows, numbers=(1,))
 
 
-# What the groups of primitives are called where they are shown.
+# What primitives are called where they are shown.
 _TITLES = {
-    "rates": "products,",
-    "clock": "share of the clock,",
+    "flop_per_s": "products,",
+    "clock_share": "share of the clock,",
     "batched_share": "share in batches,",
-    "allreduce": "all-reduce,",
-    "dram": "memory",
-    "l2": "L2 cache",
-    "floor": "shortest kernel",
-    "gap": "gap between kernels",
-    "graph_gap": "gap inside a graph",
+    "allreduce_bytes_per_s": "all-reduce,",
+    "dram_bytes_per_s": "memory",
+    "l2_bytes_per_s": "L2 cache",
+    "floor_s": "shortest kernel",
+    "gap_s": "gap between kernels",
+    "graph_gap_s": "gap inside a graph",
     "reach_s": "call to start of kernel",
-    "link": "link to the host",
-    "link_s": "start of a copy",
-    "host": "host, an",
+    "link_bytes_per_s": "link to the host",
+    "link_start_s": "start of a copy",
+    "host_operator_s": "host, an operator",
 }
+# What the end of a primitive's name says of its unit; a share has none.
+_UNITS = {"flop_per_s": "FLOP/s", "bytes_per_s": "B/s", "_s": "s"}
 
 
-def _title(name: str) -> str:
-    group, *rest = name.split()
-    return " ".join([_TITLES.get(group, group), *rest])
-
-
-_UNITS = {"rates": "FLOP/s", "dram": "B/s", "l2": "B/s", "link": "B/s", "allreduce": "B/s"}
-
-
-def _quantity(name: str, value: Value) -> str:
-    unit = _UNITS.get(name.split()[0], "s")
-    if name.startswith(("clock", "batched_share")):
-        return f"{value.value:.3g} ({value.low:.3g} to {value.high:.3g})"
-    return _interval([si(x, unit, 3) for x in (value.value, value.low, value.high)])
+def quantity(name: str, value: Value) -> tuple[str, str]:
+    """What a primitive is called, and its value with its interval and unit."""
+    field, _, of = name.partition(" ")
+    title, ends = f"{_TITLES[field]} {of}".strip(), (value.value, value.low, value.high)
+    unit = next((unit for end, unit in _UNITS.items() if field.endswith(end)), None)
+    if unit is None:
+        return title, f"{ends[0]:.3g} ({ends[1]:.3g} to {ends[2]:.3g})"
+    return title, _interval([si(x, unit, 3) for x in ends])
 
 
 def _memory(chosen: Choice) -> str:

@@ -42,14 +42,14 @@ def test_no_memory_bus_bounds_a_collective():
 
 def test_stored_all_reduces_stand_before_print():
     h200 = catalogue()["h200_sxm_141gb"]
-    printed = primitives_sources.primitives(h200).allreduce
+    printed = primitives_sources.primitives(h200).allreduce_bytes_per_s
     assert printed["nvlink"].kind == "published"
     stored = [
         collective(2**28, 1.2e-3), collective(2**30, 4.2e-3), collective(2**30, 3e-3, ranks=4),
         collective(2**20, 1.0), collective(2**30, 1.0, op="all-gather"),
         collective(2**30, 1.0, link="network"),
     ]  # fmt: skip
-    found = primitives_sources.primitives(h200, stored).allreduce
+    found = primitives_sources.primitives(h200, stored).allreduce_bytes_per_s
     assert found["nvlink"].kind == "measured"
     assert found["nvlink"].value == pytest.approx(2**30 / 4.2e-3 * 1.75)
     assert "8 ranks" in found["nvlink"].source

@@ -51,10 +51,10 @@ def test_every_part_has_an_interval_that_holds_it_and_says_what_it_rests_on():
 @pytest.mark.parametrize(
     ("made", "group", "step", "own"),
     [
-        (train(64), "rates", 1.1, "quality"),
-        (train(64), "dram", 1.1, "quality"),
-        (train(64), "floor", 1.1, "shape"),
-        (train(64), "gap", 1.1, "shape"),
+        (train(64), "flop_per_s", 1.1, "quality"),
+        (train(64), "dram_bytes_per_s", 1.1, "quality"),
+        (train(64), "floor_s", 1.1, "shape"),
+        (train(64), "gap_s", 1.1, "shape"),
         (generate(1), "host", 1.1, "host"),
     ],
 )
@@ -112,7 +112,9 @@ def test_faster_than_physics_is_refused():
 
 
 def test_a_clock_below_the_nominal_one_has_a_part_of_its_own():
-    slow = device(clock={"fp32": value(0.5)}, rates={**device().rates, "fp32": value(24e12)})
+    slow = device(
+        clock_share={"fp32": value(0.5)}, flop_per_s={**device().flop_per_s, "fp32": value(24e12)}
+    )
     found = split(train(64), slow)
     assert found["clock"] > 5 * abs(found["quality"]) > 0
 

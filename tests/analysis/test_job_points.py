@@ -33,7 +33,7 @@ def test_products_carry_their_sizes_and_no_more_than_the_peak():
     product = next(p for p in found.points if "4096×3072×768" in p.label)
     moved = 4 * (4096 * 768 + 768 * 3072 + 4096 * 3072)
     assert product.intensity == pytest.approx(2 * 4096 * 3072 * 768 / moved, rel=0.01)
-    assert all(p.rate <= card.peaks[p.dtype] for p in found.points)
+    assert all(p.rate <= card.peak_flop_per_s[p.dtype] for p in found.points)
 
 
 def test_tf32_moves_products_to_the_matrix_units_and_not_attention():

@@ -65,7 +65,7 @@ def test_training_on_several_cards_pays_for_the_sum_and_inference_does_not():
     assert slow.efficiency < fast.efficiency <= 1
     # A ring sends 2(n-1)/n of the gradients.
     moved = 1.5 * job.trace.parameters * 4
-    assert fast.allreduce_s.value == pytest.approx(moved / p.allreduce["nvlink"].value)
+    assert fast.allreduce_s.value == pytest.approx(moved / p.allreduce_bytes_per_s["nvlink"].value)
     alone = predict(case("t5"), p)
     assert several(case("t5"), p, alone, 4).seconds.value == pytest.approx(alone.seconds.value / 4)
 

@@ -61,10 +61,10 @@ def test_the_model_fits_the_products_that_were_timed():
         )
         unit = p.library.units[products.unit_of(row["dtype"])]
         compute_s = products.seconds(
-            shape, p.rates[row["dtype"]].value, p.sm_count, unit, p.floor.value
+            shape, p.flop_per_s[row["dtype"]].value, p.sm_count, unit, p.floor_s.value
         )
-        memory_s = int(row["bytes"]) / p.dram.value
-        model_s = products.start_s(unit, p.floor.value) + max(compute_s, memory_s)
+        memory_s = int(row["bytes"]) / p.dram_bytes_per_s.value
+        model_s = products.start_s(unit, p.floor_s.value) + max(compute_s, memory_s)
         errors.append(abs(math.log(model_s / float(row["kernel_s"]))))
     assert len(rows) > 400
     assert statistics.median(errors) < 0.12

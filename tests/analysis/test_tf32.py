@@ -30,7 +30,7 @@ def known() -> list[Primitives]:
                 p = primitives(spec, measured=measured)
             except Unavailable:
                 continue
-            if p.peaks.get("tf32"):
+            if p.peak_flop_per_s.get("tf32"):
                 found.append(p)
     return found
 
@@ -53,12 +53,12 @@ def work(m=4096, n=1024, k=1024, layout="nt"):
 
 
 def test_where_the_matrix_unit_wins_nothing_the_vector_unit_is_kept():
-    fast, slow = device(), device(rates={**device().rates, "tf32": value(30e12)})
+    fast, slow = device(), device(flop_per_s={**device().flop_per_s, "tf32": value(30e12)})
     assert Clock(fast, tf32=True).of(work()).path == "tf32"
     assert Clock(slow, tf32=True).of(work()).path == "fp32"
     assert Clock(slow, tf32=True).of(work()).seconds == Clock(slow).of(work()).seconds
     # What was measured with TF32 allowed is taken as it is.
-    timed = device(rates=slow.rates, products={("tf32", work().product): value(1.0)})
+    timed = device(flop_per_s=slow.flop_per_s, product_s={("tf32", work().product): value(1.0)})
     assert Clock(timed, tf32=True).of(work()).seconds == pytest.approx(1.0)
 
 
@@ -84,8 +84,8 @@ def test_a_format_out_of_print_takes_the_cards_own_share_in_kindred_ones():
     shares = {}
     for key in ("rtx_3090", "a10"):
         p = primitives(catalogue()[key], measured=False)
-        of_fp16 = p.rates["fp16"].value / p.peaks["fp16"]
-        shares[key] = p.rates["tf32"].value / p.peaks["tf32"] / of_fp16
-        assert "own share" in p.rates["tf32"].source
-        assert p.rates["fp16"].kind == "published"
+        of_fp16 = p.flop_per_s["fp16"].value / p.peak_flop_per_s["fp16"]
+        shares[key] = p.flop_per_s["tf32"].value / p.peak_flop_per_s["tf32"] / of_fp16
+        assert "own share" in p.flop_per_s["tf32"].source
+        assert p.flop_per_s["fp16"].kind == "published"
     assert shares == pytest.approx({"rtx_3090": 1.0, "a10": 1.0}, abs=0.1)

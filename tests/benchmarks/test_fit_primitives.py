@@ -99,15 +99,21 @@ def test_error_is_none_where_the_simulation_is_right_and_symmetric(fits):
 def test_what_ships_of_the_card_is_what_its_primitives_hold():
     held = measured("h200_sxm_141gb")
     p = primitives(catalogue()["h200_sxm_141gb"])
-    assert p.rates == held.rates
-    assert p.gap == held.gap
-    assert p.link_s == held.link_s
-    for value in (*held.rates.values(), *held.clock.values(), held.floor, held.dram, held.l2):
+    assert p.flop_per_s == held.flop_per_s
+    assert p.gap_s == held.gap_s
+    assert p.link_start_s == held.link_start_s
+    for value in (
+        *held.flop_per_s.values(),
+        *held.clock_share.values(),
+        held.floor_s,
+        held.dram_bytes_per_s,
+        held.l2_bytes_per_s,
+    ):
         assert value.low < value.value < value.high
         assert value.kind == "measured"
     # A rate is no higher than the peak at the clock that it was reached at.
-    for path, share in held.clock.items():
-        assert p.rates[path].value <= p.peaks[path] * share.value * 1.02
+    for path, share in held.clock_share.items():
+        assert p.flop_per_s[path].value <= p.peak_flop_per_s[path] * share.value * 1.02
     assert measured("rtx_4090") == replace(measured("rtx_4090"))
 
 

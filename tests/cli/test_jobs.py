@@ -38,7 +38,7 @@ def test_predict_as_json():
     document = json.loads(run("predict", "t5", "--device", "H100", "--format", "json", *EMPTY))
     seconds = document["seconds"]
     assert seconds["low"] <= seconds["value"] <= seconds["high"]
-    assert document["primitives"]["dram"]["source"]
+    assert document["primitives"]["dram_bytes_per_s"]["source"]
 
 
 def test_json_tells_what_the_table_tells_of_spilling_energy_and_several_cards():
