@@ -147,15 +147,8 @@ def _copies_in_print() -> Mapping[str, Mapping[str, float]]:
 
 
 def l2(spec: Spec, dram: Value) -> Value:
-    values = {
-        r.source.id: r.value
-        for r in published()
-        if r.key and r.key == spec.key and r.metric.name == "l2_read_gbps"
-    }
-    if values:
-        return of_several(
-            values.values(), f"published: {', '.join(values)}", "published", number("l2_spread")
-        )
+    if own := _own(spec, "l2_read_gbps", "l2_spread"):
+        return own
     if isinstance(spec, CpuSpec):
         return dram.times(number("cpu_cache_times"))
     # Bytes a clock and SM of all cards in print; the bus of an SM is 64 bytes wide.
@@ -172,6 +165,17 @@ def l2(spec: Spec, dram: Value) -> Value:
     ours = (spec.sm_count or 1) * (spec.boost_clock_hz or 1e9)
     text = f"{middle:.0f} bytes a clock and SM, the median of all cards in print"
     return Value(ours * middle, ours * min(each), ours * max(each), text, "datasheet")
+
+
+def _own(spec: Spec, metric: str, spread_of: str) -> Value | None:
+    """What is in print of this very card; None if nothing is."""
+    values = {
+        r.source.id: r.value for r in _rows(metric) if r.key is not None and r.key == spec.key
+    }
+    if not values:
+        return None
+    text = f"published: {', '.join(values)}"
+    return of_several(values.values(), text, "published", number(spread_of))
 
 
 # Small costs and links ------------------------------------------------------------------------
@@ -217,15 +221,8 @@ def _of_others(
 
 
 def link(spec: Spec) -> Value:
-    own = {
-        r.source.id: r.value
-        for r in published()
-        if r.key and r.key == spec.key and r.metric.name == "h2d_gbps"
-    }
-    if own:
-        return of_several(
-            own.values(), f"published: {', '.join(own)}", "published", number("own_spread")
-        )
+    if own := _own(spec, "h2d_gbps", "own_spread"):
+        return own
     paper = getattr(spec, "pcie_bytes_per_s", None)
     if not paper:
         return figure("link_bytes_per_s")
