@@ -351,3 +351,14 @@ def test_published_quantities_are_called_by_their_name_without_the_unit():
     assert names["l1_read_bytes_per_clk_per_sm"] == "l1_read"
     assert names["dram_latency_ns"] == names["dram_latency_cycles"] == "dram_latency"
     assert not [n for n in names.values() if n.endswith(("gbps", "tflops", "clk", "per_sm"))]
+
+
+def test_rates_of_integers_are_no_flop():
+    """On paper and stored: `int8` is in operations a second."""
+    results = [gemm_result(1e-3, dtype="int8", accumulate="int32") for _ in range(2)]
+    pair = [card("h200_sxm_141gb", results[0]), card("rtx_4090", results[1])]
+    for kind in ("data sheet", "measured"):
+        found = lines(pair, "gemm", kind, ("int8", "fp16"))
+        units = {x.topic: x.unit for x in found}
+        assert units["gemm int8"] == "OP/s", kind
+        assert units.get("gemm fp16", "FLOP/s") == "FLOP/s", kind
