@@ -14,7 +14,6 @@ from pymicro.dtypes import rate_unit
 from pymicro.results import Result, summary
 from pymicro.units import binary_bytes, percent, si
 
-
 # Copies up to here say what a copy costs, not how fast the link is.
 _LATENCY_BYTES = 4096
 # Fewer samples bound nothing: their interval would be a claim that nobody checked.
