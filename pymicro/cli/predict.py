@@ -45,7 +45,7 @@ def command(model: str, device: str | None, **values: Any) -> int:
     from pymicro.report import jobs as report
 
     job_words.check(model)
-    known = job_words.device(device, values)
+    known = job_words.device(device, values, model)
     case = job_words.case(model, values, known.kind)
     link = values["link"] or ""
     if why := why_no_link(known.primitives, link):
