@@ -155,6 +155,7 @@ def document(made: Prediction, chosen: Choice) -> dict[str, Any]:
         "seconds": plain(made.seconds),
         f"{made.unit}_s": plain(made.unit_s),
         "bound": made.bound,
+        "bound_evidence": made.bound_by.kind,
         "busy_share": made.busy_share,
         "memory_bytes": _need(chosen.need),
         "fits": chosen.fits,
