@@ -122,6 +122,39 @@ def bound(found: Simulation, case: Case, p: Primitives) -> tuple[str, Value]:
     return f"{words[kind]} ({told})", behind or p.dram_bytes_per_s
 
 
+def used(made: Prediction, links: Iterable[str] = ()) -> dict[str, Value]:
+    """The primitives, by name, that this job's time rests on; `links` join its cards."""
+    p, config, total = made.primitives, made.case.config, made.simulation.total
+    clock, paths, batched = Clock(p, config.tf32), set[str](), set[str]()
+    for work in made.case.program.calls:
+        if work.kind in ("product", "attention"):
+            path = clock.of(work).path
+            paths.add(path)
+            if work.product and work.product.batch > 1:
+                batched.add(path)
+    unused = {"gap_s" if config.graphs else "graph_gap_s"}
+    if not total.copying_s:
+        unused |= {"link_bytes_per_s", "link_start_s"}
+    tables = {
+        "flop_per_s": paths, "clock_share": paths, "batched_share": batched,
+        "allreduce_bytes_per_s": set(links),
+        "host_operator_s": _host_phases(made),
+    }  # fmt: skip
+    found = {}
+    for name, value in p.values().items():
+        field, _, of = name.partition(" ")
+        is_nothing = not value.value and not value.high  # A CPU has no queue to wait for.
+        if field not in unused and not is_nothing and of in tables.get(field, {of}):
+            found[name] = value
+    return found
+
+
+def _host_phases(made: Prediction) -> set[str]:
+    """Phases whose operators have a cost of their own, and the rest's, if any is left."""
+    own = made.primitives.host.operator_s
+    return {phase if phase in own else "" for phase in made.simulation.phases}
+
+
 def _path(case: Case, p: Primitives) -> str | None:
     """The path that most of the job's products take; None without products."""
     clock, flop = Clock(p, case.config.tf32), Counter[str]()

@@ -9,6 +9,7 @@ from fakes import H200, RTX_4090, gemm_result
 
 from pymicro.analysis.compare import METRICS, Wish, compare, metrics
 from pymicro.analysis.figures import Figure, Subject, ratio
+from pymicro.analysis.in_print import _MOST_REASONS, _few
 from pymicro.devices.catalogue import catalogue
 from pymicro.devices.published import published
 from pymicro.errors import UsageError
@@ -362,3 +363,12 @@ def test_rates_of_integers_are_no_flop():
         units = {x.topic: x.unit for x in found}
         assert units["gemm int8"] == "OP/s", kind
         assert units.get("gemm fp16", "FLOP/s") == "FLOP/s", kind
+
+
+@pytest.mark.parametrize(
+    ("left", "said"), [(1, "1 further difference."), (2, "2 further differences.")]
+)
+def test_how_many_differences_were_left_out_is_counted_in_words(left, said):
+    reasons = _few(f"reason {i}." for i in range(_MOST_REASONS + left))
+    assert reasons[-1] == f"and {said}"
+    assert len(_few(f"reason {i}." for i in range(_MOST_REASONS))) == _MOST_REASONS

@@ -34,6 +34,24 @@ def test_predict_tells_time_bound_memory_and_sources():
         assert word in text
 
 
+def test_predict_shows_the_primitives_of_the_job_alone_and_addresses_whole(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    text = run("predict", "distilbert", "--device", "RTX 4090", *EMPTY)
+    lines = text.splitlines()
+    assert "products, fp32" in text
+    for word in ("products, tf32", "products, fp16", "gap inside a graph", "all-reduce"):
+        assert word not in text
+    assert "host, an operator (backward)" in text
+    assert "[1] https://github.com/NVIDIA/TransformerEngine/issues/2053" in lines
+    assert "products, tf32" in run(
+        "predict", "distilbert", "--device", "RTX 4090", "--precision", "tf32", *EMPTY
+    )
+    several = run("predict", "distilbert", "--device", "RTX 4090", "--gpus", "2", *EMPTY)
+    assert "all-reduce, pcie" in several
+    generating = run("predict", "t5", "--device", "RTX 4090", *EMPTY)
+    assert "(backward)" not in generating
+
+
 def test_predict_as_json():
     document = json.loads(run("predict", "t5", "--device", "H100", "--format", "json", *EMPTY))
     seconds = document["seconds"]
