@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from nvidia_tools import find
 
 from pymicro.backends.cuda import gemm, gemm_portable
 from pymicro.backends.cuda.gemm_kernel import GemmKernel
@@ -65,17 +66,6 @@ def sampled() -> list[GemmKernel]:
         if "nt" in row.layouts:
             seen.setdefault((row.source, row.path, row.dtype), row)
     return list(seen.values())
-
-
-def disassembler() -> str | None:
-    """nvdisasm of the wheel `nvidia-cuda-nvdisasm`, else of a toolkit."""
-    import importlib.util
-
-    spec = importlib.util.find_spec("nvidia")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for path in Path(folder).glob("*/bin/nvdisasm"):
-            return str(path)
-    return shutil.which("nvdisasm")
 
 
 def counted(listing: str) -> dict[str, int]:
@@ -126,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reason", required=True, help="why the counts changed; kept in the file")
     reason = parser.parse_args().reason
-    tool = disassembler()
+    tool = find("nvdisasm")
     if tool is None:
         sys.exit("no nvdisasm; pip install nvidia-cuda-nvdisasm")
     rows = [row for row in gemm.rows() if first_arch(row)]

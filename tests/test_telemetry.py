@@ -191,9 +191,6 @@ def test_marks_separate_burst_from_sustained(fake_nvml):
     assert (burst.sm_clock_hz, burst.limits) == (1980e6, ())
     assert (sustained.sm_clock_hz, sustained.limits) == (1395e6, ("power_cap",))
     assert burst.samples == sustained.samples == 10
-    assert sampler.sm_clock_hz_at(100.3) == 1980e6
-    assert sampler.sm_clock_hz_at(106.0) == 1395e6
-    assert sampler.sm_clock_hz_at(500.0) is None
 
 
 def test_a_reading_that_straddles_the_end_does_not_count(fake_nvml):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from pymicro.analysis.assumed import number
 from pymicro.analysis.cases import Case
 from pymicro.analysis.work import class_of, short_name
 from pymicro.workloads.jobs import sizes_of
@@ -15,14 +16,8 @@ from pymicro.workloads.precisions import PRECISIONS, Precision
 from pymicro.workloads.sizes import elements
 from pymicro.workloads.trace import ITEM_BYTES, Operator, Phase, pasts_of
 
-# What a driver keeps to itself: this share of a device's memory can be had.
-_USABLE = 0.97
-# What the driver, the context and the libraries take before the first tensor.
-_CONTEXT_BYTES = 0.8e9
 # Two moments of Adam, each like the weights.
 _MOMENTS = 2
-# The allocator cannot use all that it holds: blocks of unequal sizes that come and go leave holes.
-_HOLES = 1.1
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,9 @@ class Need:
     @property
     def total(self) -> float:
         """All of it, with the holes of the allocator and what a context takes."""
-        return self.fixed + (self.activations + self.cache) * _HOLES + _CONTEXT_BYTES
+        return (
+            self.fixed + (self.activations + self.cache) * number("holes") + number("context_bytes")
+        )
 
     @property
     def fixed(self) -> float:
@@ -83,18 +80,18 @@ def of_parameters(
 
 def missing_bytes(wanted: Need, memory_bytes: float | None) -> float:
     """Bytes that a device of this memory lacks; 0 where it has them, or where it is not known."""
-    return max(0.0, wanted.total - memory_bytes * _USABLE) if memory_bytes else 0.0
+    return max(0.0, wanted.total - memory_bytes * number("usable_share")) if memory_bytes else 0.0
 
 
 def most_batch_on(case: Case, wanted: Need, memory_bytes: float | None) -> int:
     """The largest batch that fits a device of this memory, which nothing else uses."""
-    return most_batch(case, wanted, (memory_bytes or 0) * _USABLE)
+    return most_batch(case, wanted, (memory_bytes or 0) * number("usable_share"))
 
 
 def most_batch(case: Case, wanted: Need, room_bytes: float) -> int:
     """The largest batch that fits: what grows with the batch grows in proportion."""
-    growing = (wanted.activations + wanted.cache) * _HOLES / case.job.batch
-    left = room_bytes - _CONTEXT_BYTES - wanted.fixed
+    growing = (wanted.activations + wanted.cache) * number("holes") / case.job.batch
+    left = room_bytes - number("context_bytes") - wanted.fixed
     return max(0, math.floor(left / growing)) if growing > 0 else 0
 
 

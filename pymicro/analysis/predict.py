@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from pymicro.analysis.assumed import number
 from pymicro.analysis.cases import Case
 from pymicro.analysis.durations import Clock
 from pymicro.analysis.primitives import Primitives, moving
@@ -18,8 +19,6 @@ _BUSY = 0.85
 # What no primitive holds: products of this many shapes, caches, drift between runs. Each simulation
 # may be off by this share, whatever its primitives are.
 MODEL = 0.05
-# Share of its power limit that a card draws while it is awake and waits: assumed, of no source.
-_AWAKE = 0.3
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,8 @@ class Prediction:
         power_w = self.primitives.power_w
         if power_w is None:
             return None
-        low, high = power_w * _AWAKE, power_w * (_AWAKE + (1 - _AWAKE) * self.busy_share)
+        awake = number("awake_share")
+        low, high = power_w * awake, power_w * (awake + (1 - awake) * self.busy_share)
         return Value(
             self.seconds.value * (low + high) / 2, self.seconds.low * low,
             self.seconds.high * power_w, "power limit x time, assumed share", "assumed",

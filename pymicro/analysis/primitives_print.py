@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pymicro import stats
+from pymicro.analysis.assumed import figure, number
 from pymicro.analysis.primitives import LARGE_SIDE, PATHS
 from pymicro.analysis.values import Value, of_several, spread
 from pymicro.devices.catalogue import catalogue
@@ -21,13 +22,8 @@ from pymicro.devices.traps import spoilt
 from pymicro.dtypes import DTYPES
 from pymicro.workloads.precisions import runs_on_matrix_units
 
-# Figures of one device seldom agree better than this, whoever measured.
-_LEAST = 0.05
 _COPIES = ("dram_memcpy_gbps", "dram_copy_gbps", "dram_read_gbps", "dram_scale_gbps",
            "dram_add_gbps", "dram_triad_gbps")  # fmt: skip
-# Neighbours overlap their ends: what is left beside a null kernel, and beside the kernel of a
-# graph's node, which takes about as long as the one assumed, is never below these.
-_LEAST_GAP_S, _NODE_S, _LEAST_NODE_GAP_S = 0.4e-6, 0.9e-6, 0.2e-6
 # Formats that run on the same units.
 _MATRIX = tuple(path for path in PATHS if runs_on_matrix_units(path))
 _KIN = {path: tuple(p for p in _MATRIX if p != path) for path in _MATRIX}
@@ -41,10 +37,10 @@ def rate(spec: Spec, path: str, peak: float) -> Value:
     own = _rates_in_print().get((spec.key, path), {})
     if own:
         ids = ", ".join(own)
-        return of_several(own.values(), f"published: {ids}", "published", _LEAST)
+        return of_several(own.values(), f"published: {ids}", "published", number("own_spread"))
     shares, whose = _shares(spec, path)
     if not shares:
-        return Value(peak * 0.7, peak * 0.4, peak, "data sheet x 0.7, assumed", "assumed")
+        return figure("rate_share", peak)
     share = stats.median(sorted(shares))
     low, high = min(shares), max(shares)
     text = f"data sheet x {share:.2f}, {whose}"
@@ -124,7 +120,9 @@ def dram(spec: Spec) -> Value:
     assert paper
     own = _copies_in_print().get(spec.key, {})
     if own:
-        return of_several(own.values(), f"published: {', '.join(own)}", "published", _LEAST)
+        return of_several(
+            own.values(), f"published: {', '.join(own)}", "published", number("own_spread")
+        )
     shares = [
         stats.median(sorted(figures.values())) / other.memory_bytes_per_s
         for key, figures in _copies_in_print().items()
@@ -132,7 +130,7 @@ def dram(spec: Spec) -> Value:
     ]
     share = stats.median(sorted(shares))
     text = f"data sheet x {share:.2f}, the median of all cards in print"
-    return Value(paper * share, paper * min(shares), paper * max(share, 0.95), text, "datasheet")
+    return Value(paper * share, paper * min(shares), paper * max(shares), text, "datasheet")
 
 
 @functools.cache
@@ -142,21 +140,17 @@ def _copies_in_print() -> Mapping[str, Mapping[str, float]]:
         spec = catalogue().get(row.key or "")
         if row.metric.name not in _COPIES or spec is None or spoilt(row, spec):
             continue
-        if spec.memory_bytes_per_s and 0.6 < row.value / spec.memory_bytes_per_s <= 1:
+        share = row.value / spec.memory_bytes_per_s if spec.memory_bytes_per_s else 0.0
+        if number("least_copy_share") < share <= 1:
             found.setdefault(spec.key, {}).setdefault(row.source.id, []).append(row.value)
     return {k: {s: stats.median(sorted(v)) for s, v in own.items()} for k, own in found.items()}
 
 
 def l2(spec: Spec, dram: Value) -> Value:
-    values = {
-        r.source.id: r.value
-        for r in published()
-        if r.key and r.key == spec.key and r.metric.name == "l2_read_gbps"
-    }
-    if values:
-        return of_several(values.values(), f"published: {', '.join(values)}", "published", 0.2)
+    if own := _own(spec, "l2_read_gbps", "l2_spread"):
+        return own
     if isinstance(spec, CpuSpec):
-        return dram.times(2.0)
+        return dram.times(number("cpu_cache_times"))
     # Bytes a clock and SM of all cards in print; the bus of an SM is 64 bytes wide.
     each = [
         r.value / (other.sm_count * other.boost_clock_hz)
@@ -173,31 +167,43 @@ def l2(spec: Spec, dram: Value) -> Value:
     return Value(ours * middle, ours * min(each), ours * max(each), text, "datasheet")
 
 
+def _own(spec: Spec, metric: str, spread_of: str) -> Value | None:
+    """What is in print of this very card; None if nothing is."""
+    values = {
+        r.source.id: r.value for r in _rows(metric) if r.key is not None and r.key == spec.key
+    }
+    if not values:
+        return None
+    text = f"published: {', '.join(values)}"
+    return of_several(values.values(), text, "published", number(spread_of))
+
+
 # Small costs and links ------------------------------------------------------------------------
 
 
 def floor() -> Value:
     """The shortest kernel."""
-    return _of_others(_rows("null_kernel_us"), 0.25)
+    return _of_others(_rows("null_kernel_us"), "kernel_spread")
 
 
 def gap() -> Value:
     """One more kernel in a busy stream, less the kernel itself."""
     half_s = floor().value / 2
     rows = (r for r in _rows("launch_us") if "extra kernel" in r.size)
-    return _of_others(rows, 0.3, lambda seconds: max(seconds - half_s, _LEAST_GAP_S))
+    least_s = number("least_gap_s")
+    return _of_others(rows, "launch_spread", lambda seconds: max(seconds - half_s, least_s))
 
 
 def reach() -> Value:
     """From the call to the kernel's start, as profilers of several cards saw it."""
-    return _of_others((r for r in _rows("launch_us") if r.size == "null kernel"), 0.3)
+    return _of_others((r for r in _rows("launch_us") if r.size == "null kernel"), "launch_spread")
 
 
 def graph_gap() -> Value:
     """One more node in a graph, less its kernel."""
-    return _of_others(
-        _rows("graph_node_us"), 0.5, lambda seconds: max(seconds - _NODE_S, _LEAST_NODE_GAP_S)
-    )
+    node_s, least_s = number("node_kernel_s"), number("least_node_gap_s")
+    rows = _rows("graph_node_us")
+    return _of_others(rows, "graph_spread", lambda seconds: max(seconds - node_s, least_s))
 
 
 def _rows(metric: str) -> Iterator[Published]:
@@ -205,34 +211,43 @@ def _rows(metric: str) -> Iterator[Published]:
 
 
 def _of_others(
-    rows: Iterable[Published], least: float, cost: Callable[[float], float] = lambda s: s
+    rows: Iterable[Published], spread_of: str, cost: Callable[[float], float] = lambda s: s
 ) -> Value:
     """What figures of whichever cards say; `cost` is made of each."""
     found = list(rows)
     ids = ", ".join(dict.fromkeys(r.source.id for r in found))
     costs = [cost(r.value) for r in found]
-    return of_several(costs, f"published, other cards: {ids}", "published", least)
+    return of_several(costs, f"published, other cards: {ids}", "published", number(spread_of))
 
 
 def link(spec: Spec) -> Value:
-    own = {
-        r.source.id: r.value
-        for r in published()
-        if r.key and r.key == spec.key and r.metric.name == "h2d_gbps"
-    }
-    if own:
-        return of_several(own.values(), f"published: {', '.join(own)}", "published", _LEAST)
+    if own := _own(spec, "h2d_gbps", "own_spread"):
+        return own
     paper = getattr(spec, "pcie_bytes_per_s", None)
     if not paper:
-        return spread(20e9, 0.5, "assumed", "assumed")
-    return Value(
-        paper * 0.82, paper * 0.6, paper * 0.9, "data sheet x 0.82, as cards in print", "datasheet"
-    )
+        return figure("link_bytes_per_s")
+    shares = _links_in_print()
+    share = stats.median(sorted(shares))
+    text = f"data sheet x {share:.2f}, the median of cards in print"
+    return Value(paper * share, paper * min(shares), paper * max(shares), text, "datasheet")
+
+
+@functools.cache
+def _links_in_print() -> tuple[float, ...]:
+    """By card: the share of PCI Express on paper that copies from the host reach in print."""
+    found: dict[str, list[float]] = {}
+    for row in published():
+        spec = catalogue().get(row.key or "")
+        if row.metric.name == "h2d_gbps" and spec and spec.pcie_bytes_per_s:
+            share = row.value / spec.pcie_bytes_per_s
+            if share <= 1:  # More comes over another link.
+                found.setdefault(spec.key, []).append(share)
+    return tuple(stats.median(sorted(shares)) for shares in found.values())
 
 
 def link_start() -> Value:
     """From the call of a small copy until its byte is there; nobody's figures are in print yet."""
-    return Value(12e-6, 8e-6, 20e-6, "assumed", "assumed")
+    return figure("link_start_s")
 
 
 def allreduce(spec: Spec) -> Iterator[tuple[str, Value]]:
@@ -248,7 +263,12 @@ def allreduce(spec: Spec) -> Iterator[tuple[str, Value]]:
     if own:
         kind = "nvlink" if has_nvlink else "pcie"
         ids = ", ".join(dict.fromkeys(r.source.id for r in own))
-        yield kind, of_several([r.value for r in own], f"published: {ids}", "published", 0.1)
+        yield (
+            kind,
+            of_several(
+                [r.value for r in own], f"published: {ids}", "published", number("allreduce_spread")
+            ),
+        )
     elif has_nvlink and isinstance(spec, DeviceSpec):
         shares = [
             r.value / (other.nvlink_bytes_per_s / 2)
@@ -271,4 +291,4 @@ def allreduce(spec: Spec) -> Iterator[tuple[str, Value]]:
         if paper and shares:
             share = stats.median(sorted(shares))
             text = f"data sheet x {share:.2f}, cards without NVLink in print"
-            yield "pcie", spread(paper * share, 0.4, text, "datasheet")
+            yield "pcie", spread(paper * share, number("pcie_allreduce_spread"), text, "datasheet")

@@ -52,11 +52,6 @@ class NvmlView:
     reason: str | None = None
 
 
-def local_gpus(nvml: Any = None) -> list[LocalGpu]:
-    """The GPUs of this machine in NVML's order; none if there is no driver."""
-    return list(look(nvml).gpus)
-
-
 def look(nvml: Any = None) -> NvmlView:
     """Ask NVML once, without a CUDA context; `nvml` stands in for the module pynvml."""
     nvml, why = initialise(nvml)

@@ -73,10 +73,3 @@ AMBIGUOUS: dict[str, str] = {
 def key_of(device: str) -> str | None:
     """The catalogue key for a source's device name; None if ambiguous or not in the catalogue."""
     return KEYS.get(device)
-
-
-def why_unmapped(device: str) -> str | None:
-    """Why `key_of` gives None, None where it does not."""
-    if device in KEYS:
-        return None
-    return AMBIGUOUS.get(device, "the card is not in the catalogue")

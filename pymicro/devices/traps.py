@@ -273,11 +273,6 @@ def differences(a: Published, b: Published) -> list[Unlike]:
     return found
 
 
-def not_comparable(a: Published, b: Published) -> list[str]:
-    """Why the ratio of two figures says little; empty where they were made alike."""
-    return [d.text for d in differences(a, b)]
-
-
 def _what(row: Published) -> str:
     return f"{row.metric.name} ({row.metric.counts})"
 

@@ -164,6 +164,7 @@ def document(
             "device": versus.second.prediction.primitives.name,
             "ratio": versus.ratio,
             "verdict": versus.verdict,
+            "decided": versus.is_decided,
             "flips": versus.flips,
             "parts": dict(versus.parts),
         }

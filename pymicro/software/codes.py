@@ -67,21 +67,14 @@ def parse_archs(words: Iterable[str]) -> tuple[Arch, ...]:
     return tuple(found)
 
 
-def code_kind(capability: Capability, arch_list: Iterable[str]) -> Kind:
-    """How code built for `arch_list` runs on a chip of this compute capability.
+def best_code(capability: Capability, archs: Iterable[Arch]) -> tuple[Kind, Arch | None]:
+    """How code built for `archs` runs on a chip of this compute capability, and the entry that
+    gives it: the nearest one where several do.
 
     `native`: machine code for this very chip. `relative`: machine code of an earlier minor number
     of the same major one; right, but tuned for another chip. `jit`: only PTX that the driver
     compiles at first use. `impossible`: "no kernel image is available".
-
-    Raises:
-        UsageError: an entry is no architecture.
     """
-    return best_code(capability, parse_archs(arch_list))[0]
-
-
-def best_code(capability: Capability, archs: Iterable[Arch]) -> tuple[Kind, Arch | None]:
-    """The best kind, and the entry that gives it: the nearest one where several do."""
     runnable = [(KINDS.index(kind), arch) for arch in archs if (kind := _kind(capability, arch))]
     if not runnable:
         return "impossible", None

@@ -6,7 +6,7 @@ Data in, rows out; how a fault bears on a job is for `analysis` to say.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -59,18 +59,6 @@ class Fault:
     capabilities: tuple[Capability, ...] = ()
     code_kinds: tuple[str, ...] = ()
     software: Mapping[str, Range] = field(default_factory=dict)
-
-    @property
-    def citation(self) -> str:
-        """What was seen, how sure that is, when and where: a line that can stand alone."""
-        when = f", {self.dated}" if self.dated else ""
-        condition = f"if {self.only_if}: " if self.only_if else ""
-        return f"{condition}{self.seen} ({self.evidence}{when}; {self.id}; {self.sources[0]})"
-
-
-def affecting(faults: Iterable[Fault], *words: str) -> tuple[Fault, ...]:
-    """The faults under which any of these suffers: a format, an operation, `start`, `clock`."""
-    return tuple(f for f in faults if set(words) & set(f.affects))
 
 
 def known_faults(

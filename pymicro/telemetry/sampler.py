@@ -124,16 +124,6 @@ class Sampler:
         running = not self._stop.is_set()
         return self.between(self._start_s, self._clock() if running else self._end_s)
 
-    def sm_clock_hz_at(self, time_s: float) -> float | None:
-        """SM clock of the nearest sample, None if none lies within two periods."""
-        reach_s = 2 * (self._period_s or 0.05)
-        near = [
-            (abs(s.start_s - time_s), s.values["sm_clock_hz"])
-            for s in list(self._samples)
-            if "sm_clock_hz" in s.values and abs(s.start_s - time_s) <= reach_s
-        ]
-        return min(near)[1] if near else None
-
     def between(self, start_s: float, end_s: float) -> Telemetry:
         """What was read in samples that began and ended between two times of `clock`."""
         if self._device is None:

@@ -47,7 +47,7 @@ def test_both_commands_ask_the_same_judge(monkeypatch):
     p, spec = device(), catalogue()["h100_sxm5_80gb"]
     assert choice(case("distilbert"), p).fits
     assert suits(spec, "training").size == "large"
-    monkeypatch.setattr(memory_need, "_USABLE", 0.001)
+    monkeypatch.setattr(memory_need, "number", lambda name: 0.001)
     assert not choice(case("distilbert"), p).fits
     assert suits(spec, "training").size == suits(spec, "inference").size == "none"
 

@@ -4,6 +4,7 @@ import functools
 from dataclasses import replace
 
 import gemm_opcodes as opcodes
+import nvidia_tools
 import pytest
 
 from pymicro.backends.cuda import gemm
@@ -22,9 +23,7 @@ PRODUCTS = {
 
 @functools.cache
 def tool():
-    found = opcodes.disassembler()
-    if found is None:
-        pytest.skip("no nvdisasm to disassemble with")
+    found = nvidia_tools.tool("nvdisasm")
     kept, here = opcodes.golden()["compiler"], opcodes.compiler_version()
     if kept != here:
         pytest.skip(f"the golden counts are of {kept}, this is {here}; tests/gemm_opcodes.py")

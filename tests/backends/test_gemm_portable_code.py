@@ -1,14 +1,12 @@
 """Machine code of the portable GEMM kernels: every source for every chip it claims; no GPU."""
 
 import functools
-import importlib.util
 import re
-import shutil
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from nvidia_tools import tool
 
 from pymicro.backends.cuda.gemm_portable import ROWS
 from pymicro.compiler import compile_logged, supported_archs
@@ -96,17 +94,6 @@ def test_shared_memory_fits_the_oldest_chip(row):
     """Opt-in shared memory of a block: programming guide, technical specifications."""
     limit = {(6, 1): 48, (7, 0): 96, (7, 5): 64, (8, 0): 163, (8, 9): 99, (9, 0): 227}[row.first]
     assert row.shared_bytes <= (99 if row.path == "sm120" else limit) * 1024
-
-
-def tool(name):
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations if spec else ():
-        for path in Path(folder).glob(f"*/bin/{name}"):
-            return str(path)
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
 
 
 def listing(row, arch, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nvidia_tools import tool
 
 from pymicro import compiler
 from pymicro.backends.cuda import gemm_sm90, gemm_sm90_launch
@@ -27,17 +27,6 @@ TENSOR_OPCODE = {"fp8_e4m3": "QGMMA", "int8": "IGMMA"}
 each_row = pytest.mark.parametrize("kernel", ROWS, ids=lambda r: r.name)
 
 
-def _disassembler() -> str:
-    found = shutil.which("cuobjdump")
-    if not found:
-        nvidia = pytest.importorskip("nvidia")
-        tools = [tool for root in nvidia.__path__ for tool in Path(root).glob("*/bin/cuobjdump")]
-        found = str(tools[0]) if tools else None
-    if not found:
-        pytest.skip("no cuobjdump to disassemble with")
-    return found
-
-
 @each_row
 def test_machine_code(kernel: GemmKernel, tmp_path: Path) -> None:
     """It compiles without spills or ignored requests, and holds the instructions it is made for."""
@@ -50,7 +39,7 @@ def test_machine_code(kernel: GemmKernel, tmp_path: Path) -> None:
     cubin = tmp_path / "kernel.cubin"
     cubin.write_bytes(compiled.cubin)
     listing = subprocess.run(
-        [_disassembler(), "-sass", cubin], capture_output=True, check=True
+        [tool("cuobjdump"), "-sass", cubin], capture_output=True, check=True
     ).stdout.decode(errors="replace")
     opcodes = set(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\d+ )?([\w.]+)", listing, re.M))
     tensor = TENSOR_OPCODE.get(kernel.dtype, "HGMMA")
@@ -85,7 +74,7 @@ def test_a_stage_is_few_instructions(kernel: GemmKernel, tmp_path: Path) -> None
     cubin = tmp_path / "kernel.cubin"
     cubin.write_bytes(compiler.compile_cubin(kernel.source, "sm_90a", kernel.defines))
     listing = subprocess.run(
-        [_disassembler(), "-sass", cubin], capture_output=True, check=True
+        [tool("cuobjdump"), "-sass", cubin], capture_output=True, check=True
     ).stdout.decode(errors="replace")
     products = 4 * kernel.tile[1] // macro(kernel, "INSTRUCTION_N")
     stages = [loop for loop in _loops(listing) if sum("GMMA." in text for text in loop) == products]

@@ -1,14 +1,12 @@
 """Machine code of the bandwidth and latency kernels for the chips they claim; no GPU."""
 
 import functools
-import importlib.util
 import re
-import shutil
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from nvidia_tools import tool
 
 from pymicro.backends.cuda import bandwidth_rows, latency
 from pymicro.compiler import compile_logged, supported_archs
@@ -45,17 +43,6 @@ def check_log(made, threads):
     assert max(registers) * threads <= 65536
     assert set(re.findall(r"(\d+) bytes (?:stack frame|spill)", log)) == {"0"}
     assert "ptxas warning" not in log.lower()
-
-
-def tool(name):
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations if spec else ():
-        for path in Path(folder).glob(f"*/bin/{name}"):
-            return str(path)
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
 
 
 _INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]+)\s*([^;]*);")

@@ -1,12 +1,10 @@
 """Machine code of the probes of pure issue on the chips they claim: a loop of products only."""
 
-import importlib.util
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from nvidia_tools import tool
 
 from pymicro.backends.cuda import peak
 from pymicro.compiler import compile_logged, supported_archs
@@ -31,17 +29,6 @@ CLAIMED = [
     for arch in ARCHS
     if row.runs_on(capability(arch)) and row.feed is None
 ]  # fmt: skip
-
-
-def tool(name):
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations if spec else ():
-        for path in Path(folder).glob(f"*/bin/{name}"):
-            return str(path)
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
 
 
 def disassembled(made, tmp_path):

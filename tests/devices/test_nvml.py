@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pymicro.devices.identify import identify
-from pymicro.devices.nvml import LocalGpu, bus_id, local_gpus, look
+from pymicro.devices.nvml import LocalGpu, bus_id, look
 
 
 def test_everything_told(fake_nvml, h200):
@@ -65,7 +65,7 @@ def test_one_call_refused_loses_only_its_own_fields(fake_nvml, h200, rtx_4090, c
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(refused=st.sets(st.sampled_from(CALLS)))
 def test_any_set_of_refusals_leaves_valid_answers(fake_nvml, h200, refused):
-    gpus = local_gpus(fake_nvml([h200], refusing=refused))
+    gpus = look(fake_nvml([h200], refusing=refused)).gpus
     assert len(gpus) == 1
     assert identify(gpus[0]).how
 
@@ -108,7 +108,7 @@ def test_why_nvml_does_not_start(fake_nvml, value, words):
 
 def test_no_card_at_all(fake_nvml):
     assert look(fake_nvml()).reason == "NVML shows no GPU"
-    assert local_gpus(fake_nvml()) == []
+    assert look(fake_nvml()).gpus == ()
 
 
 def test_bus_ids_of_nvml_and_cuda_are_one():

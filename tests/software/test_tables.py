@@ -89,18 +89,6 @@ def test_faults_name_cards_of_the_catalogue():
         assert fault.affects, fault.id
 
 
-def test_a_fault_can_be_cited_for_what_suffers():
-    known = faults.known_faults("rtx_5090", (12, 0), {"torch": (2, 7), "cuda": (12, 8)})
-    suffers = faults.affecting(known, "fp32")
-    assert {f.id for f in suffers} == {"fp32-linear-slow-cu128", "cublas-batched-fp32-small-tile"}
-    assert not faults.affecting(known, "no such word")
-    first = suffers[0]
-    assert first.seen in first.citation
-    assert first.id in first.citation
-    assert first.sources[0] in first.citation
-    assert all(f.citation for f in faults.load())
-
-
 def test_a_damaged_list_says_which_row(tmp_path):
     file = tmp_path / "faults.toml"
     file.write_text('[[fault]]\nid = "x"\nseen = "s"\n', encoding="utf-8")

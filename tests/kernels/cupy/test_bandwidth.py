@@ -5,13 +5,11 @@ That it computes the right thing is held by `test_emulated.py`.
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from nvidia_tools import tool
 
 from pymicro.kernels.cupy import bandwidth, bandwidth_cuda
 from pymicro.kernels.stream import ROLES, SUMS
@@ -22,16 +20,13 @@ def kernels(arch: str, tmp_path, **macros) -> dict[str, str]:
     pytest.importorskip("cuda.core")
     from pymicro.compiler import compile_text, supported_archs
 
-    spec = importlib.util.find_spec("nvidia")
-    folders = spec.submodule_search_locations if spec else []
-    found = (str(path) for folder in folders for path in Path(folder).rglob("bin/nvdisasm"))
-    tool = shutil.which("nvdisasm") or next(found, None)
-    if tool is None or arch not in supported_archs():
-        pytest.skip(f"no nvdisasm, or an NVRTC that does not compile for {arch}")
+    nvdisasm = tool("nvdisasm")
+    if arch not in supported_archs():
+        pytest.skip(f"this NVRTC does not compile for {arch}")
     defines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
     cubin = tmp_path / "kernel.cubin"
     cubin.write_bytes(compile_text(defines + bandwidth_cuda.SOURCE, arch))
-    listing = subprocess.run([tool, "-c", cubin], capture_output=True, text=True, check=True)
+    listing = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True)
     parts = re.split(r"^\.text\.(\w+):", listing.stdout, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

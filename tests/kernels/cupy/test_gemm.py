@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from nvidia_tools import tool
 
 from pymicro.kernels.cupy import gemm, gemm_cuda
 
@@ -16,28 +15,17 @@ ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 ROUTES = [(arch, 1, 1) for arch in ARCHS] + [("sm_90", *c) for c in ((0, 1), (1, 0), (0, 0))]
 
 
-def disassembler() -> str | None:
-    import importlib.util
-
-    spec = importlib.util.find_spec("nvidia")
-    folders = spec.submodule_search_locations if spec else []
-    found = (str(path) for folder in folders for path in Path(folder).rglob("bin/nvdisasm"))
-    return shutil.which("nvdisasm") or next(found, None)
-
-
 def sass(source: str, arch: str, tmp_path, **macros) -> str:
     pytest.importorskip("cuda.core")
     from pymicro.compiler import compile_text, supported_archs
 
-    tool = disassembler()
-    if tool is None:
-        pytest.skip("nvdisasm is not installed")
+    nvdisasm = tool("nvdisasm")
     if arch not in supported_archs():
         pytest.skip(f"this NVRTC does not compile for {arch}")
     defines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
     cubin = tmp_path / "kernel.cubin"
     cubin.write_bytes(compile_text(defines + source, arch))
-    listing = subprocess.run([tool, "-c", cubin], capture_output=True, text=True, check=True)
+    listing = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True)
     return listing.stdout
 
 
