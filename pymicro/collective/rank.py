@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -159,8 +160,18 @@ def _named(dist: Any, *names: str) -> Any:
     return next(getattr(dist, name) for name in names if hasattr(dist, name))
 
 
+def _end_with_the_other() -> None:
+    """End when who started this rank has ended, however: its end of our stdin is then closed.
+
+    A rank that outlived it would hold its GPU for ever.
+    """
+    os.read(0, 1)
+    os._exit(1)
+
+
 def main(words: list[str]) -> int:
     job, file = words
+    threading.Thread(target=_end_with_the_other, daemon=True).start()
     with open(file, "a", encoding="utf-8") as out:
 
         def keep(record: dict[str, Any]) -> None:

@@ -213,6 +213,36 @@ def gpus(monkeypatch):
     return gpus
 
 
+def test_a_rank_ends_with_whoever_started_it(tmp_path):
+    pytest.importorskip("torch")
+    own = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+    own |= {rank.MEETING: (tmp_path / "meeting").as_uri(), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pymicro.collective.rank", JOB.to_json(), str(tmp_path / "out")],
+        stdin=subprocess.DEVNULL,  # As the pipe of one that is gone: nothing more comes.
+        env={**os.environ, **own},
+        capture_output=True,
+        timeout=60,  # Alone it would wait for the other rank for 90 s.
+        check=False,
+    )
+    assert done.returncode == 1
+
+
+def test_a_rank_that_was_killed_is_named_before_those_who_miss_it(tmp_path):
+    ended = [SimpleNamespace(poll=lambda code=code: code) for code in (1, -9)]
+    with pytest.raises(ranks.RankFailed, match="rank 1 was ended by signal 9"):
+        ranks._wait(ended, tmp_path, 1.0)
+
+
+def test_torchrun_says_how_many_ranks_there_are(monkeypatch):
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = run("--device", "cpu", "--ranks", "3", "--no-store")
+    assert "torchrun" in str(done.exception)
+    assert done.exception.exit_code == 2
+
+
 def test_one_gpu_is_a_skip_that_says_why(gpus, tmp_path):
     gpus(1)
     done = run("--store", str(tmp_path / "s.jsonl"))
