@@ -6,9 +6,8 @@
 //
 // With DRAIN_BULK the result goes back over a's tile and leaves by the engine, else each thread
 // stores its own. A stage that leaves by the engine is refilled LAG tiles later, when it was read.
-// Blocks of a sum begin with tiles of their own and then take whichever is next, so that none is
-// left with work when others have none (an H200 gains 0.3 percent of 4 GiB). Two such launches must
-// not overlap, since they share the count.
+// Blocks of a sum take whichever tile is next, so that none is left with work when others have none
+// (an H200 gains 0.3 percent of 4 GiB); two launches must not overlap, since they share the count.
 
 #include "bandwidth/access.cuh"
 #include "common/bulk.cuh"
@@ -21,8 +20,8 @@ constexpr u32 kLag = STAGES / 2;
 
 #if __CUDA_ARCH__ >= 900
 extern __shared__ __align__(128) Pack ring[];
-// Numbers of a sum's tiles that were asked for; zero between launches.
-__device__ u32 asked;
+// Tiles of a sum that were taken, and blocks that found none left; zero between launches.
+__device__ u32 taken, ended;
 
 struct Ring {
   u32 full;  // address of the first of STAGES barriers
@@ -99,21 +98,17 @@ DEVICE void pass_tiles(const Stream& w, const Ring& r, Totals& totals) {
   if (kDrainBulk && threadIdx.x == 0) bulk_wait_read<0>();
 }
 
-// A block asks for as many numbers as it does tiles, and for one ahead: whoever gets the last of all
-// sets the count back.
 DEVICE void sum_tiles(const Stream& w, const Ring& r, Totals& totals) {
   __shared__ u32 tiles[STAGES];
-  const u32 given = STAGES * gridDim.x;
-  const auto start = [&](u32 turn, u32 tile) {
-    tiles[turn % STAGES] = tile;
-    if (tile < r.tiles) fetch(w, r, turn, tile);
+  u32 next = threadIdx.x == 0 ? atomicAdd(&taken, 1) : 0;
+  const auto take = [&](u32 turn) {
+    tiles[turn % STAGES] = next;
+    if (next < r.tiles) fetch(w, r, turn, next);
     else barrier_arrive(r.barrier(turn));
+    next = atomicAdd(&taken, 1);  // Asked for a turn ahead, so that nobody waits for the answer.
   };
-  u32 next = 0;
-  if (threadIdx.x == 0) {
-    for (u32 turn = 0; turn < STAGES; ++turn) start(turn, u32(r.tile(turn)));
-    next = atomicAdd(&asked, 1);
-  }
+  if (threadIdx.x == 0)
+    for (u32 turn = 0; turn < STAGES; ++turn) take(turn);
 #pragma unroll 1
   for (u32 turn = 0;; ++turn) {
     barrier_wait(r.barrier(turn), turn / STAGES & 1);
@@ -121,11 +116,11 @@ DEVICE void sum_tiles(const Stream& w, const Ring& r, Totals& totals) {
     if (tile >= r.tiles) break;
     work(w, tile, r.stage(turn), totals);
     __syncthreads();
-    if (threadIdx.x != 0) continue;
-    start(turn + STAGES, given + next);
-    next = atomicAdd(&asked, 1);  // A turn ahead, so that nobody waits for the answer.
+    if (threadIdx.x == 0) take(turn + STAGES);
   }
-  if (threadIdx.x == 0 && next == r.tiles + gridDim.x - 1) asked = 0;
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  if (atomicInc(&ended, gridDim.x - 1) == gridDim.x - 1) taken = 0;
 }
 #endif
 

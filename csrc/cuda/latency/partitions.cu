@@ -7,10 +7,12 @@
 //   firsts(base, lines, stride, sms, cycles)      cycles[s * lines + i] of the first load of line i of
 //                                                 SM s's own lines, cycles[(sms + s) * lines + i] of
 //                                                 the second
-//   again(base, lines, stride, rounds, cycles)    cycles[s * lines + i] of kSteps loads in a row
+//   again(base, lines, stride, sms, rounds, cycles)
+//                                                 cycles[s * lines + i] of kSteps loads in a row
 //
 // Launch `touch` with one block; `firsts` and `again` with a block of one thread for every SM. Each SM
-// has `lines` of its own, so that none finds the copy that another left; %smid is below `sms`.
+// has `lines` of its own, so that none finds the copy that another left; one whose number is `sms` or
+// more, which may be where many are fused off, is left out.
 
 #include "latency/clocks.cuh"
 
@@ -48,6 +50,7 @@ DEVICE u32 this_sm() {
 
 extern "C" __global__ void firsts(u64 base, u32 lines, i64 stride, u32 sms, u32* cycles) {
   const u32 sm = this_sm();
+  if (sm >= sms) return;
   const u64 own = base + i64(sm) * lines * stride;
 #pragma unroll 1
   for (u32 turn = 0; turn < 2; ++turn) {
@@ -60,8 +63,10 @@ extern "C" __global__ void firsts(u64 base, u32 lines, i64 stride, u32 sms, u32*
   }
 }
 
-extern "C" __global__ void again(u64 base, u32 lines, i64 stride, u32 rounds, u32* cycles) {
+extern "C" __global__ void again(u64 base, u32 lines, i64 stride, u32 sms, u32 rounds,
+                                 u32* cycles) {
   const u32 sm = this_sm();
+  if (sm >= sms) return;
   const u64 own = base + i64(sm) * lines * stride;
 #pragma unroll 1
   for (u32 i = 0; i < lines; ++i) {

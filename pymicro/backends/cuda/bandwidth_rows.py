@@ -139,14 +139,13 @@ _PLAIN = ("plain", "plain")
 _WIDE = stream(512, 4, _PLAIN, pack_bytes=32, first=(10, 0))
 _WIDE_TILES = stream(256, 1, _PLAIN, persistent=False, pack_bytes=32, first=(10, 0))
 _SUMS = (
-    bulk(128, 32768, 2, _PLAIN),
     stream(512, 4, _PLAIN),
     stream(1024, 2, ("once", "plain")),
     stream(256, 8, _PLAIN),
     _WIDE,
 )
 STREAMS: dict[str, tuple[MemoryKernel, ...]] = {
-    "read": (bulk(256, 65536, 3, _PLAIN), bulk(128, 98304, 1, _PLAIN), *_SUMS),
+    "read": (bulk(256, 65536, 3, _PLAIN), bulk(128, 32768, 2, _PLAIN), *_SUMS),
     "dot": (bulk(256, 32768, 3, _PLAIN), bulk(128, 16384, 2, _PLAIN), *_SUMS),
     "write": (
         stream(256, 1, _PLAIN, persistent=False),

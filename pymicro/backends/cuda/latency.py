@@ -189,7 +189,7 @@ def partitions(place: Place) -> dict[str, float]:
     _displace(place)
     launch("touch", 1, _LINKERS, [*every, at])
     firsts, seconds = launch("firsts", blocks, 1, [at, each, stride, sms, out])
-    steady, _ = launch("again", blocks, 1, [at, each, stride, ctypes.c_uint32(4), out])
+    steady, _ = launch("again", blocks, 1, [at, each, stride, sms, ctypes.c_uint32(4), out])
     base.free()
     cycles.free()
     known = firsts.any(axis=1)
