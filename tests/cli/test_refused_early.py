@@ -139,3 +139,9 @@ def test_show_of_every_run_is_a_table_a_run(tmp_path):
     first, second = (done.stdout.index(f"run {r}") for r in ("aaaa11112222", "bbbb33334444"))
     assert done.stdout.count("4096³") == 2
     assert first < done.stdout.index("4096³") < second
+
+
+def test_suite_without_a_job_says_how_to_name_one():
+    code, text = refused("suite", "--list")
+    assert code == 2
+    assert "--for" in text
