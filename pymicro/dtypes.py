@@ -107,3 +107,8 @@ def dtype(word: str) -> DType:
     if key not in DTYPES:
         raise unknown("dtype", word, DTYPES)
     return DTYPES[key]
+
+
+def rate_unit(dtype: str) -> str:
+    """`FLOP/s`, or `OP/s` where operations are on integers, of a format in DTYPES or another."""
+    return "OP/s" if dtype.startswith("int") else "FLOP/s"

@@ -111,6 +111,20 @@ FOREIGN = {
 }
 
 
+@pytest.mark.parametrize("text", ['{"schema": 1}', '{"schema": 1, "task": "t5", "seconds": 2.0}'])
+def test_a_document_of_another_command_holds_no_results(tmp_path, text):
+    file = tmp_path / "d.json"
+    file.write_text(json.dumps(json.loads(text), indent=1))
+    with pytest.raises(UsageError, match="no results of measuring"):
+        Store(file).read()
+
+
+def test_a_lock_that_cannot_be_made_is_refused_at_once(tmp_path):
+    (tmp_path / "s.jsonl.lock").mkdir()
+    with pytest.raises(UsageError, match="cannot be kept"):
+        Store(tmp_path / "s.jsonl").check_writable()
+
+
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_foreign_json_is_recognised_and_never_written_to(tmp_path, kind, indent):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from pymicro.analysis.cases import Case
 from pymicro.analysis.explain import ENDS, NAMES, Explanation, explain
 from pymicro.analysis.predict import MODEL
-from pymicro.analysis.primitives import GROUPS, Primitives
+from pymicro.analysis.primitives import GROUPS, Primitives, moving
 from pymicro.analysis.simulate import simulate
 from pymicro.analysis.what_if import applied
 from pymicro.errors import PymicroError, UsageError
@@ -30,7 +32,7 @@ class Against:
     Attributes:
         first, second: their explanations. ratio: second's time over the first's, with its
             interval. verdict: in words. parts: seconds by which the second is slower, by part.
-        flips: changes that turn the order round, in words.
+        flips: changes that turn the order round, or may, in words.
     """
 
     first: Explanation
@@ -66,31 +68,43 @@ def against(
     if p.key == q.key and p.name == q.name:
         raise UsageError(f"--against {q.name}: that is the device itself.")
     a, b = first or explain(case, p), explain(other or case, q)
-    ratio = _ratio(a, b)
+    ratio = _ratio(_told(a), _told(b))
     held, last = ({part.name: part.seconds.value for part in told.parts} for told in (a, b))
     parts = tuple(sorted(((n, last[n] - held[n]) for n in NAMES), key=lambda x: -abs(x[1])))
     turned = tuple(_flips(case, p, q, ratio[0])) if flips else ()
     return Against(a, b, ratio, _verdict(p, q, ratio, a, b, parts), parts, turned)
 
 
-def _ratio(a: Explanation, b: Explanation) -> tuple[float, float, float]:
+@dataclass(frozen=True)
+class _Range:
+    """Seconds of a job, and what they become with a group of primitives at one of its ends."""
+
+    seconds: float
+    moved_s: Mapping[tuple[str, str], float]
+
+
+def _told(e: Explanation) -> _Range:
+    return _Range(e.prediction.seconds.value, {k: sum(v.values()) for k, v in e.moved.items()})
+
+
+def _range(case: Case, p: Primitives) -> _Range:
+    ends = product(moving(p, case.config.graphs), ENDS)
+    return _Range(predict_s(case, p), {k: predict_s(case, p.with_value(*k)) for k in ends})
+
+
+def _ratio(a: _Range, b: _Range) -> tuple[float, float, float]:
     """Second's time over the first's in logarithms; what is shared moves in both at once."""
 
     def of(first_s: float, second_s: float) -> float:
         return math.log(second_s / first_s)
 
-    own_s, other_s = a.prediction.seconds.value, b.prediction.seconds.value
+    own_s, other_s = a.seconds, b.seconds
     middle = of(own_s, other_s)
     below = above = 2 * math.log1p(MODEL) ** 2
     for group in GROUPS:
         moves = []
         for end in ENDS:
-            left_s, right_s = (
-                sum(told.moved[group, end].values())
-                if (group, end) in told.moved
-                else told.prediction.seconds.value
-                for told in (a, b)
-            )
+            left_s, right_s = (r.moved_s.get((group, end), r.seconds) for r in (a, b))
             if group in _SHARED:
                 moves.append(of(left_s, right_s) - middle)
             else:
@@ -135,9 +149,10 @@ def _verdict(
 
 
 def _flips(case: Case, p: Primitives, q: Primitives, middle: float) -> Iterator[str]:
-    """Changes to both, or to the slower one alone, after which the order is another."""
+    """Changes to both, or to the slower one alone, after which the order is or may be another."""
     slow, fast = (q, p) if middle > 1 else (p, q)
     fast_s = predict_s(case, fast)
+    unchanged = functools.cache(lambda: _range(case, fast))
     for word, value in _TRIED:
         try:
             changed, theirs = applied(case, fast, word, value)
@@ -147,9 +162,28 @@ def _flips(case: Case, p: Primitives, q: Primitives, middle: float) -> Iterator[
         text = f"{word}={value}" if value else word
         mine_s = predict_s(other, mine)
         if mine_s < _CLEARLY * predict_s(changed, theirs):
-            yield f"{text} on both: {slow.name} is then the faster one"
+            changed_ratio = _ratio(_range(changed, theirs), _range(other, mine))
+            yield f"{text} on both: {_turned(slow, changed_ratio)}"
         elif other.job.batch == case.job.batch and mine_s < _CLEARLY * fast_s:
-            yield f"{text} on {slow.name} alone: {mine_s:.3g} s against {fast_s:.3g} s"
+            ratio = _ratio(unchanged(), _range(other, mine))
+            yield (
+                f"{text} on {slow.name} alone: {mine_s:.3g} s against {fast_s:.3g} s, "
+                f"{_turned(slow, ratio)}"
+            )
+
+
+def _turned(slow: Primitives, ratio: tuple[float, float, float]) -> str:
+    """How sure it is that `slow` is now the faster one, by the interval of its times over."""
+    middle, low, high = ratio
+    if high < 1.0:
+        return (
+            f"{slow.name} is then the faster one, in {middle:.2f} of the other's time "
+            f"({low:.2f} to {high:.2f})"
+        )
+    return (
+        f"{slow.name} may then be the faster one; it takes {middle:.2f} of the other's time, "
+        f"and the evidence allows {low:.2f} to {high:.2f}"
+    )
 
 
 def predict_s(case: Case, p: Primitives) -> float:

@@ -219,4 +219,6 @@ def _few(sentences: Iterable[str]) -> list[str]:
         counts[said] = counts.get(said, 0) + 1
     ranked = sorted(counts, key=lambda s: -counts[s])
     more = len(ranked) - _MOST_REASONS
-    return ranked[:_MOST_REASONS] + ([f"and {more} further differences."] if more > 0 else [])
+    if more <= 0:
+        return ranked
+    return [*ranked[:_MOST_REASONS], f"and {more} further difference{'s' if more > 1 else ''}."]

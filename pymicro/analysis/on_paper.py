@@ -9,7 +9,7 @@ from pymicro.analysis.figures import Better, Figure, Line, Subject, exact, ratio
 from pymicro.devices.cpu import CpuSpec
 from pymicro.devices.peaks import Spec, peak_path
 from pymicro.devices.spec import PATHS
-from pymicro.dtypes import DTYPES, DType
+from pymicro.dtypes import DTYPES, DType, rate_unit
 from pymicro.units import si
 
 # Formats that matter for a rate per watt or per price: one off, one on the matrix units.
@@ -62,7 +62,7 @@ def _about(spec: Spec, row: DType, path: str) -> Iterator[str]:
     other = spec.peak_ops_per_s(wide) if wide != path and wide in PATHS else None
     own = spec.peak_ops_per_s(path) or 0.0
     if other and other > 1.5 * own:
-        yield f"sums into FP32; into FP16 the card does {si(other, 'FLOP/s')}."
+        yield f"sums into FP32; into FP16 the card does {si(other, rate_unit(row.name))}."
     if path == row.vector_path and row.peak_path != path:
         yield f"no matrix unit takes {row.name}: the rate is the vector unit's."
     if spec.computed:
@@ -107,7 +107,7 @@ def topic_of(dtype: str) -> str:
 
 def peaks(dtypes: Sequence[str]) -> list[Quantity]:
     return [
-        Quantity(topic_of(name), "dense peak", "FLOP/s", "more", _peak(DTYPES[name]))
+        Quantity(topic_of(name), "dense peak", rate_unit(name), "more", _peak(DTYPES[name]))
         for name in dtypes
     ]
 

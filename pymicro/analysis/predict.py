@@ -26,7 +26,8 @@ class Prediction:
     """A simulated job on a device.
 
     Attributes:
-        seconds: of all batches. unit_s: of one step or token, `unit` which. bound: in words.
+        seconds: of all batches. unit_s: of one step or token, `unit` which. bound: in words;
+            bound_by: the primitive behind it.
     """
 
     case: Case
@@ -36,6 +37,7 @@ class Prediction:
     unit: str
     unit_s: Value
     bound: str
+    bound_by: Value
 
     @property
     def busy_share(self) -> float:
@@ -64,9 +66,8 @@ def predict(case: Case, p: Primitives, seconds: Value | None = None) -> Predicti
         seconds = interval(lambda q: simulate(case.program, q, case.config).seconds, p, groups)
     count, unit = case.units
     steady = seconds.times((found.seconds - found.config.start_s) / max(found.seconds, 1e-12))
-    return Prediction(
-        case, p, found, seconds, unit, steady.times(1 / max(count, 1)), bound(found, case, p)
-    )
+    unit_s = steady.times(1 / max(count, 1))
+    return Prediction(case, p, found, seconds, unit, unit_s, *bound(found, case, p))
 
 
 def interval(of: Callable[[Primitives], float], p: Primitives, groups: Iterable[str]) -> Value:
@@ -95,35 +96,69 @@ def evidence(p: Primitives) -> Kind:
     return worst([*p.flop_per_s.values(), p.dram_bytes_per_s, p.host.operator("")])
 
 
-def bound(found: Simulation, case: Case, p: Primitives) -> str:
-    """What bounds the job, in words."""
-    total = found.total
+def bound(found: Simulation, case: Case, p: Primitives) -> tuple[str, Value]:
+    """What bounds the job, in words, and the primitive behind it."""
+    total, host = found.total, p.host.operator("")
     if not total.wall_s:
-        return "nothing"
+        return "nothing", host
     share = total.busy_s / total.wall_s
     if share < _BUSY:
         idle = f"the device idles {100 * (1 - share):.0f} % of the time"
         longest = max(
-            (("the host", total.starved_s), ("gaps between kernels", total.gap_s),
-             ("the link", total.copying_s)), key=lambda item: item[1],
+            (("the host", total.starved_s, host), ("gaps between kernels", total.gap_s, p.gap_s),
+             ("the link", total.copying_s, p.link_bytes_per_s)), key=lambda item: item[1],
         )  # fmt: skip
-        return f"{longest[0]}: {idle}"
+        return f"{longest[0]}: {idle}", longest[2]
     kind = max(total.bound, key=lambda name: total.bound[name])
+    path = _path(case, p)
+    units = "vector" if path == "fp32" else "matrix"
     words = {
-        "compute": f"arithmetic: {_path(case, p)} products",
+        "compute": f"arithmetic: {f'{path} ({units} units)' if path else 'no'} products",
         "memory": "memory bandwidth",
         "floor": "kernels too small to fill the device",
     }
-    return f"{words[kind]} ({100 * total.bound[kind] / total.busy_s:.0f} % of its kernels' time)"
+    behind = {"compute": p.flop_per_s.get(path or "fp32"), "floor": p.floor_s}.get(kind)
+    told = f"{100 * total.bound[kind] / total.busy_s:.0f} % of its kernels' time"
+    return f"{words[kind]} ({told})", behind or p.dram_bytes_per_s
 
 
-def _path(case: Case, p: Primitives) -> str:
-    """The format of most of the job's products, and whether matrix units run them."""
+def used(made: Prediction, links: Iterable[str] = ()) -> dict[str, Value]:
+    """The primitives, by name, that this job's time rests on; `links` join its cards."""
+    p, config, total = made.primitives, made.case.config, made.simulation.total
+    clock, paths, batched = Clock(p, config.tf32), set[str](), set[str]()
+    for work in made.case.program.calls:
+        if work.kind in ("product", "attention"):
+            path = clock.of(work).path
+            paths.add(path)
+            if work.product and work.product.batch > 1:
+                batched.add(path)
+    unused = {"gap_s" if config.graphs else "graph_gap_s"}
+    if not total.copying_s:
+        unused |= {"link_bytes_per_s", "link_start_s"}
+    tables = {
+        "flop_per_s": paths, "clock_share": paths, "batched_share": batched,
+        "allreduce_bytes_per_s": set(links),
+        "host_operator_s": _host_phases(made),
+    }  # fmt: skip
+    found = {}
+    for name, value in p.values().items():
+        field, _, of = name.partition(" ")
+        is_nothing = not value.value and not value.high  # A CPU has no queue to wait for.
+        if field not in unused and not is_nothing and of in tables.get(field, {of}):
+            found[name] = value
+    return found
+
+
+def _host_phases(made: Prediction) -> set[str]:
+    """Phases whose operators have a cost of their own, and the rest's, if any is left."""
+    own = made.primitives.host.operator_s
+    return {phase if phase in own else "" for phase in made.simulation.phases}
+
+
+def _path(case: Case, p: Primitives) -> str | None:
+    """The path that most of the job's products take; None without products."""
     clock, flop = Clock(p, case.config.tf32), Counter[str]()
     for work, times in case.program.calls.items():
         if work.kind in ("product", "attention"):
             flop[clock.of(work).path] += times * work.flop  # type: ignore[assignment]
-    if not flop:
-        return "no"
-    path = max(flop, key=lambda name: flop[name])
-    return f"{path} (vector units)" if path == "fp32" else f"{path} (matrix units)"
+    return max(flop, key=lambda name: flop[name]) if flop else None

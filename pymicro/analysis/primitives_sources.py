@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from pymicro.analysis import primitives_print as printed
 from pymicro.analysis import primitives_stored as stored
 from pymicro.analysis import primitives_tables as tables
-from pymicro.analysis.primitives import PATHS, HostCosts, Library, Primitives
+from pymicro.analysis.primitives import LARGE_SIDE, PATHS, HostCosts, Library, Primitives
 from pymicro.analysis.values import Value
 from pymicro.devices.cpu import CpuSpec
 from pymicro.devices.peaks import Spec, peak_ops_per_s
@@ -27,18 +27,26 @@ def primitives(
     host: HostCosts | None = None,
     measured: bool = True,
     library: Library | None = None,
+    job: str = "MODEL",
 ) -> Primitives:
     """All primitives of a device, each from the best evidence there is.
 
     Args:
         results: stored results of this device. measured: False takes print and paper only.
-        library: kernels other than those that ship.
+        library: kernels other than those that ship. job: named in the cure of a refusal.
 
     Raises:
         Unavailable: not even its paper figures are known.
     """
     known = _over(stored.of(results), tables.measured(spec.key)) if measured else stored.Stored()
     if isinstance(spec, CpuSpec):
+        if missing := list(_missing(known)):
+            told = "" if measured else " (published figures are of cards only)"
+            raise Unavailable(
+                f"{spec.name}: no {' and no '.join(missing)} on this CPU is stored{told}; "
+                f"`pymicro suite --for {job} --device cpu` measures what is missing (it needs "
+                "torch), or name a card with --device."
+            )
         return _of_cpu(spec, known)
     peaks = {p: peak_ops_per_s(spec, DTYPES[p]) or 0.0 for p in PATHS}
     if not peaks["fp32"] or not spec.memory_bytes_per_s:
@@ -78,17 +86,17 @@ def primitives(
     )
 
 
-def _of_cpu(spec: CpuSpec, known: stored.Stored) -> Primitives:
-    """A CPU is known by what was measured on it: its paper peak is an upper bound at most.
+def _missing(known: stored.Stored) -> Iterator[str]:
+    """What a CPU is not known without: its jobs run on torch, so only torch's results tell."""
+    if "fp32" not in known.flop_per_s:
+        yield f"product by torch in fp32 with sides of {LARGE_SIDE} or more"
+    if known.dram_bytes_per_s is None:
+        yield "copy by torch in memory, beyond the caches"
 
-    Raises:
-        Unavailable: nothing was measured.
-    """
-    if "fp32" not in known.flop_per_s or known.dram_bytes_per_s is None:
-        raise Unavailable(
-            f"{spec.name}: nothing was measured on it yet; name a card with --device, or run "
-            "`pymicro suite --for MODEL --device cpu` first."
-        )
+
+def _of_cpu(spec: CpuSpec, known: stored.Stored) -> Primitives:
+    """A CPU is known by what was measured on it: its paper peak is an upper bound at most."""
+    assert known.dram_bytes_per_s is not None, "see _missing"
     library, host, floor = tables.cpu()
     nothing = Value(0.0, 0.0, 0.0, "one queue", "measured")
     paper = {p: peak_ops_per_s(spec, DTYPES[p]) or 0.0 for p in ("fp32", "bf16")}

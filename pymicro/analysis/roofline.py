@@ -17,7 +17,7 @@ from pymicro.devices.peaks import Spec, peak_path
 from pymicro.devices.published import select
 from pymicro.devices.spec import DeviceSpec
 from pymicro.devices.traps import spoilt
-from pymicro.dtypes import DTYPES
+from pymicro.dtypes import DTYPES, rate_unit
 from pymicro.results import Result
 from pymicro.streams import arrays_moved
 
@@ -63,16 +63,18 @@ class Point:
 class Placed:
     """A point and the data sheet's roof over it.
 
-    `bound_by` is `compute` or `dram`, by the side of the ridge on which the point lies.
+    `bound_by` is `compute` or `dram`, by the side of the ridge on which the point lies; `roof` is
+    the roof there.
     """
 
     point: Point
     attainable: float | None
     bound_by: str
+    roof: Roof | None = None
 
     @property
     def fraction(self) -> float | None:
-        """Achieved over attainable; above 1 the data came from a cache, or the clock was higher."""
+        """Achieved over attainable; why it may be above 1 follows from the roof's origin."""
         return self.point.rate / self.attainable if self.attainable else None
 
 
@@ -85,6 +87,12 @@ class Roofline:
     roofs: tuple[Roof, ...]
     points: tuple[Placed, ...]
     absent: tuple[str, ...] = ()
+
+    @property
+    def operations(self) -> str:
+        """What the formats' operations are called: `FLOP`, `OP`, or `op` where they are mixed."""
+        units = {rate_unit(name).removesuffix("/s") for name in self.dtypes}
+        return units.pop() if len(units) == 1 else "op"
 
     def best(self, kind: str, of: str, *origins: Origin) -> Roof | None:
         """The roof of this format or level, from the first of the origins that has one."""
@@ -213,11 +221,26 @@ def _level(result: Result, spec: Spec | None) -> str | None:
         return str(p["level"])
     if is_from_memory(result):
         return "dram"
-    cache = spec.last_level_cache_bytes if spec else None
-    touched = arrays_moved(p["op"]) * p["size"] if {"op", "size"} <= p.keys() else None
+    # Pairs of SMs that ask for the same lines receive more than L2 sends.
+    if (result.backend, result.variant) == ("cuda", "shared") or not {"op", "size"} <= p.keys():
+        return None
+    cache, inner = spec.last_level_cache_bytes if spec else None, _inner_bytes(spec)
+    if isinstance(spec, DeviceSpec) and result.backend == "cuda":
+        inner = 0  # These kernels load past L1, whatever it could hold.
+    if cache is None or inner is None:
+        return None
     # Half of it: a cache in two halves may hold a line twice.
-    within = cache is not None and touched is not None and touched <= cache / 2
+    within = inner < arrays_moved(p["op"]) * p["size"] <= cache / 2
     return ("l2" if isinstance(spec, DeviceSpec) else "last cache") if within else None
+
+
+def _inner_bytes(spec: Spec | None) -> int | None:
+    """Bytes of all caches together that lie before the last one; None where one is not known."""
+    if isinstance(spec, CpuSpec):
+        each = spec.l2_bytes if spec.l3_bytes else spec.l1d_bytes
+        return each * spec.physical_cores if each else None
+    each, sms = getattr(spec, "l1_and_shared_bytes_per_sm", None), getattr(spec, "sm_count", None)
+    return each * sms if each and sms else None
 
 
 def _published(spec: DeviceSpec) -> Iterator[Roof]:
@@ -237,15 +260,12 @@ def _run(result: Result) -> str:
 
 def _place(bare: Roofline, point: Point) -> Placed:
     compute, dram = bare.best("compute", point.dtype), bare.best("memory", "dram")
-    limits = {}
-    if compute:
-        limits["compute"] = compute.rate
-    if dram:
-        limits["dram"] = dram.rate * point.intensity
-    if len(limits) < 2:
+    if compute is None or dram is None:
         return Placed(point, None, "")
-    bound_by = min(limits, key=lambda name: limits[name])
-    return Placed(point, limits[bound_by], bound_by)
+    under_dram = dram.rate * point.intensity
+    if compute.rate <= under_dram:
+        return Placed(point, compute.rate, "compute", compute)
+    return Placed(point, under_dram, "dram", dram)
 
 
 def _absent(subject: Subject, bare: Roofline, points: Sequence[Point]) -> Iterator[str]:

@@ -11,13 +11,14 @@ from pymicro.analysis.environments import at
 from pymicro.analysis.figures import Figure, Line, Ratio, Subject, ratio
 from pymicro.analysis.on_paper import topic_of
 from pymicro.analysis.verdict import judge
+from pymicro.dtypes import rate_unit
 from pymicro.results import Result
 
 # What the case is, and how it was measured: both must agree for a ratio.
 _HOW = ("accumulate", "cache", "fill", "timer")
 # Parameters that say how the work was done and not what it was.
 _MEANS = ("threads", "path", "sms")
-_UNITS = {"flop_per_s": "FLOP/s", "bytes_per_s": "B/s", "s_per_step": "s", "s": "s"}
+_UNITS = {"bytes_per_s": "B/s", "s_per_step": "s", "s": "s"}
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def _entry(result: Result, times: Sequence[float], rate: str) -> Entry:
         *values, len(times), sources=run, notes=(doubt,) if doubt else (),
         origin=(_origin(result, kernel),),
     )  # fmt: skip
-    return Entry(figure, _UNITS[rate], kernel)
+    return Entry(figure, _UNITS.get(rate) or rate_unit(result.dtype), kernel)
 
 
 def _origin(result: Result, kernel: str) -> str:

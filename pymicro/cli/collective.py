@@ -72,9 +72,14 @@ def command(**given: Any) -> int:
 
 def _job(given: Mapping[str, Any], kind: str) -> Job:
     from pymicro.collective.job import Job
-    from pymicro.errors import unknown
+    from pymicro.collective.ranks import is_rank
+    from pymicro.errors import UsageError, unknown
     from pymicro.units import parse_bytes, parse_list
 
+    if given["ranks"] and is_rank():
+        raise UsageError("--ranks: torchrun has started the ranks; their number is its to say.")
+    if given["device"] not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"--device {given['device']}: all GPUs take part; auto, cpu or cuda.")
     operations = tuple(OPERATIONS) if given["op"] == "all" else tuple(given["op"].split(","))
     for operation in operations:
         if operation not in OPERATIONS:
@@ -94,6 +99,8 @@ def _found(job: Job, device: Device, given: Mapping[str, Any]) -> list[Result]:
     if ranks.is_rank():
         if os.environ["WORLD_SIZE"] == "1":
             reason = "one rank has nobody to exchange with: a collective needs two."
+        if reason is not None and os.environ["RANK"] != "0":
+            return []
         if reason is not None:
             return [records.skipped(job, 1, reason, _shared(device, given))]
         told: list[dict[str, Any]] = []

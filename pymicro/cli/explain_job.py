@@ -29,7 +29,7 @@ def explain(model: str, device: str | None, values: dict[str, Any]) -> int:
     if run is not None:
         values = _with_job_of(run, model, values)
         device = device or run.device.get("key") or run.device.get("kind")
-    known = job_words.device(device, values)
+    known = job_words.device(device, values, model)
     case, primitives = job_words.case(model, values, known.kind), known.primitives
     measured_s = seconds(values["measured"]) if values["measured"] else None
     if run is not None:
@@ -39,7 +39,7 @@ def explain(model: str, device: str | None, values: dict[str, Any]) -> int:
     outcomes = list(what_if.outcomes(case, primitives, words))
     versus = None
     if values["against"]:
-        other = job_words.device(values["against"], values)
+        other = job_words.device(values["against"], values, model)
         second = job_words.case(model, values, other.kind)
         versus = against(case, primitives, other.primitives, second, first=told)
     if values["format_"] == "json":

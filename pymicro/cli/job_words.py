@@ -19,9 +19,13 @@ _JOB = (
     click.option("--epochs", type=int, help="passes over all of them"),
     click.option("--precision", help=f"one of {', '.join(PRECISIONS)}"),
 )
+# The rows of hosts.toml; written out here, lest every command read the file for its help.
+HOSTS = ("default", "h200_cloud")
 _DEVICE = (
     click.option(
-        "--host", metavar="NAME|Nx", help="a row of hosts.toml, or N times as fast as the assumed"
+        "--host",
+        metavar="NAME|Nx",
+        help=f"a known host ({', '.join(HOSTS)}), or N times as fast as the assumed",
     ),
     click.option("--store", metavar="FILE", help="stored results to use (default: yours)"),
     click.option("--published", is_flag=True, help="published figures only, nothing measured"),
@@ -92,17 +96,22 @@ def case(model: str, values: dict[str, Any], kind: str = "cuda") -> Any:
     return replace(made, notes=(*made.notes, said))
 
 
-def device(word: str | None, values: dict[str, Any]) -> Known:
+def device(word: str | None, values: dict[str, Any], model: str = "MODEL") -> Known:
     """The primitives of a card of the catalogue, of `cpu`, or of the device here.
 
+    Args:
+        model: whose job it is for, named in the cure where too little is known.
+
     Raises:
-        UsageError: no such card. Unavailable: too little is known of it.
+        UsageError: no such card or host. Unavailable: too little is known of it, or no such GPU
+            is here.
     """
     from pymicro.analysis.primitives_sources import primitives
     from pymicro.analysis.primitives_tables import default_host, hosts
     from pymicro.analysis.what_if import factor
     from pymicro.cli.subjects import of_spec
     from pymicro.devices.catalogue import catalogue
+    from pymicro.errors import UsageError
 
     spec, kind, note = _spec(word, catalogue(values["spec"]))
     results: Sequence[Any] = ()
@@ -110,12 +119,19 @@ def device(word: str | None, values: dict[str, Any]) -> Known:
         results = of_spec(spec, stored(values)).results
         if values["store"] and not results:
             note = f"{note} {values['store']} holds nothing of this device.".strip()
-    found = primitives(spec, results, measured=not values["published"])
+    found = primitives(spec, results, measured=not values["published"], job=model)
     host = values["host"]
     if host in hosts():
         found = replace(found, host=default_host(host))
     elif host:
-        found = replace(found, host=found.host.faster(factor(host)))
+        try:
+            found = replace(found, host=found.host.faster(factor(host)))
+        except UsageError as error:
+            known = ", ".join(sorted(hosts()))
+            raise UsageError(
+                f"--host {host}: no host of this name and no factor from 0.01 to 100; hosts: "
+                f"{known}; or 2x for one twice as fast."
+            ) from error
     return Known(found, kind, note)
 
 
@@ -137,11 +153,11 @@ def stored(values: dict[str, Any]) -> Sequence[Any]:
 def _spec(word: str | None, specs: Any) -> tuple[Any, str, str]:
     from pymicro.devices.cpu import describe_cpu
     from pymicro.devices.finder import find
-    from pymicro.devices.here import resolve
+    from pymicro.devices.here import is_a_gpu_here, resolve
     from pymicro.errors import UsageError
 
-    if word is None or word == "auto":
-        here = resolve("auto")
+    if word is None or word == "auto" or is_a_gpu_here(word):
+        here = resolve(word or "auto")
         if here.spec is None:
             raise UsageError(f"{here.name} is not known; say --device CARD.")
         return here.spec, here.kind, here.note

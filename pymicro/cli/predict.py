@@ -37,7 +37,8 @@ def command(model: str, device: str | None, **values: Any) -> int:
     """Simulate MODEL's job on a card: time with interval, what bounds it, where figures are from.
 
     MODEL is a key of the models (t5, distilbert, bert-base, gpt2, llama-1b, ...). Nothing is
-    measured, and no torch is needed.
+    measured, and no torch is needed. The range of a time follows from the intervals of the figures
+    that it rests on; how often it held what others measured stands in the README.
     """
     from pymicro.analysis.predict import predict
     from pymicro.analysis.recommend import choice, why_no_link
@@ -45,7 +46,7 @@ def command(model: str, device: str | None, **values: Any) -> int:
     from pymicro.report import jobs as report
 
     job_words.check(model)
-    known = job_words.device(device, values)
+    known = job_words.device(device, values, model)
     case = job_words.case(model, values, known.kind)
     link = values["link"] or ""
     if why := why_no_link(known.primitives, link):

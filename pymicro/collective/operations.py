@@ -46,6 +46,6 @@ OPERATIONS = {
         ),
     )
 }
-# Format -> torch's name, and below which number whole inputs stay, so that a sum over so many ranks
-# as one host or a small cluster has is exact in it.
-FORMATS = {"fp32": ("float32", 1021), "fp16": ("float16", 7), "bf16": ("bfloat16", 2)}
+# Format -> torch's name, and the prime below which whole inputs stay: with one more they are exact
+# in it (fractions of 24, 11 and 8 bits).
+FORMATS = {"fp32": ("float32", 1021), "fp16": ("float16", 1021), "bf16": ("bfloat16", 251)}

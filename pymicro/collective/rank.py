@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -24,6 +25,7 @@ from pymicro.errors import PymicroError, WrongResult
 MEETING = "PYMICRO_COLLECTIVE_MEETING"
 _PATIENCE = timedelta(seconds=90)
 _BATCH_S = 0.005
+_FAULTS = (PymicroError, RuntimeError, NotImplementedError)
 
 
 def run(job: Job, keep: Callable[[dict[str, Any]], None]) -> None:
@@ -54,11 +56,7 @@ def _point(
 ) -> dict[str, Any]:
     """Make, check and time one collective; what came of it."""
     try:
-        arrays = Arrays(torch, operation, size, job.dtype, device)
-        arrays.call()
-        wrong = int(timer.total(arrays.wrong()))
-        if wrong:
-            raise WrongResult(f"wrong result: {wrong} elements differ, over all ranks.")
+        arrays = _checked(torch, timer, job, operation, size, device)
         plan = sampling.Plan(budget_s=budget_s, batch_s=_BATCH_S)
         if torch.distributed.get_rank():
             timer.follow(arrays.call)
@@ -67,10 +65,9 @@ def _point(
             (samples,) = sampling.sustained(timer, [arrays.call], plan)
         finally:
             timer.stop()
-    except (PymicroError, RuntimeError, NotImplementedError) as error:
-        # All ranks come here alike, or those that did not wait until their patience ends.
+    except _FAULTS as error:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        is_missing = isinstance(error, NotImplementedError) or "support" in said
+        is_missing = isinstance(error, NotImplementedError) or "does not support" in said
         return {"reason": said[:300], "outcome": "skipped" if is_missing else "failed"}
     return {
         "times_s": samples.times_s,
@@ -80,12 +77,44 @@ def _point(
     }
 
 
+def _checked(
+    torch: Any, timer: TeamTimer, job: Job, operation: str, size: int, device: str
+) -> Arrays:
+    """The arrays after one call that was right on all ranks.
+
+    Ranks tell each other how it went, so that one that failed alone does not leave the others
+    behind in this point while it goes on to the next.
+
+    Raises:
+        WrongResult: elements differ. PymicroError, RuntimeError, NotImplementedError: here or on
+        another rank the collective cannot be done.
+    """
+    fault, wrong = None, 0
+    try:
+        arrays = Arrays(torch, operation, size, job.dtype, device)
+        arrays.call()
+        wrong = arrays.wrong()
+    except _FAULTS as error:
+        fault = error
+    faults, wrong = int(timer.total(fault is not None)), int(timer.total(wrong))
+    if fault is not None:
+        raise fault
+    if faults:
+        raise PymicroError(f"{faults} other ranks failed.")
+    if wrong:
+        raise WrongResult(f"wrong result: {wrong} elements differ, over all ranks.")
+    return arrays
+
+
 class Arrays:
     """The arrays of one collective on this rank, and the call.
 
-    Every element of an input is a small whole number that follows from its place and its rank, so
-    that the expected output is known exactly. An all-reduce is done in place, again and again: its
-    numbers grow beyond all bounds once they were checked, which costs no time.
+    Places hold small whole numbers with a prime period. What is gathered is shifted by a number of
+    each rank's own. To each place of a sum one rank gives its number, the next one gives one more
+    and all others nothing: a rank that is left out, counted twice or takes another's place shows,
+    and sums are exact in every format however many ranks there are. An all-reduce is done in
+    place, again and again: its numbers grow beyond all bounds once they were checked, which costs
+    no time.
     """
 
     def __init__(self, torch: Any, operation: str, size: int, dtype: str, device: str) -> None:
@@ -98,13 +127,16 @@ class Arrays:
         part = count // ranks
         if operation == "all-gather":
             self._out = torch.full((count,), -1, **self._kind)
-            given = self._numbers(count)[rank * part : (rank + 1) * part].clone()
-            self._expected = self._numbers(count)
+            places = torch.arange(part, device=device)
+            given = self._numbers(places + rank * part + rank)
+            parts = (self._numbers(places + r * part + r) for r in range(ranks))
+            self._expected = torch.cat(list(parts))
             gather = _named(dist, "all_gather_single", "all_gather_into_tensor")
             self.call = lambda: gather(self._out, given)
             return
-        sums = self._numbers(count) * ranks + ranks // 2  # Odd ranks add one.
-        given = self._numbers(count) + rank % 2
+        places = torch.arange(count, device=device)
+        sums = self._numbers(places) + 1
+        given = self._numbers(places) * (places % ranks == rank) + ((places + 1) % ranks == rank)
         if operation == "all-reduce":
             self._out, self._expected = given, sums
             self.call = lambda: dist.all_reduce(self._out)
@@ -114,9 +146,8 @@ class Arrays:
         scatter = _named(dist, "reduce_scatter_single", "reduce_scatter_tensor")
         self.call = lambda: scatter(self._out, given)
 
-    def _numbers(self, count: int) -> Any:
-        """Below the bound of the format, with a period that is no power of two but for bf16."""
-        places = self._torch.arange(count, device=self._kind["device"])
+    def _numbers(self, places: Any) -> Any:
+        """Below the prime of the format."""
         return (places % self._below).to(self._kind["dtype"])
 
     def wrong(self) -> int:
@@ -129,8 +160,18 @@ def _named(dist: Any, *names: str) -> Any:
     return next(getattr(dist, name) for name in names if hasattr(dist, name))
 
 
+def _end_with_the_other() -> None:
+    """End when who started this rank has ended, however: its end of our stdin is then closed.
+
+    A rank that outlived it would hold its GPU for ever.
+    """
+    os.read(0, 1)
+    os._exit(1)
+
+
 def main(words: list[str]) -> int:
     job, file = words
+    threading.Thread(target=_end_with_the_other, daemon=True).start()
     with open(file, "a", encoding="utf-8") as out:
 
         def keep(record: dict[str, Any]) -> None:

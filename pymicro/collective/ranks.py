@@ -48,6 +48,8 @@ def measured(job: Job, ranks: int) -> tuple[Records, RankFailed | None]:
             for process in processes:
                 process.kill()  # Of one that has ended this is nothing.
                 process.wait()
+                assert process.stdin is not None
+                process.stdin.close()
         return [json.loads(line) for line in out.read_text("utf-8").splitlines()], failure
 
 
@@ -66,7 +68,12 @@ def _start(job: Job, rank: int, ranks: int, out: Path, folder: Path) -> subproce
     command = [sys.executable, "-m", "pymicro.collective.rank", job.to_json(), str(out)]
     with open(folder / f"{rank}.txt", "wb") as said:
         return subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=said, cwd=folder
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,  # Closed by whatever ends us, which ends the rank.
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            cwd=folder,
         )
 
 
@@ -83,7 +90,10 @@ def _wait(processes: Sequence[subprocess.Popen], folder: Path, budget_s: float) 
             raise RankFailed("the ranks do not end; one may wait for another that has stopped.")
         time.sleep(_LOOK_S)
         codes = [process.poll() for process in processes]
-    for rank, code in enumerate(codes):
+    # A rank that a signal ended has said nothing, but it is why others complain.
+    for rank, code in sorted(enumerate(codes), key=lambda one: one[1] or 0):
+        if code and code < 0:
+            raise RankFailed(f"rank {rank} was ended by signal {-code}.")
         if code:
             raise RankFailed(f"rank {rank} failed: {_last_words(folder / f'{rank}.txt')}")
 

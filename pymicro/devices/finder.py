@@ -37,10 +37,12 @@ def find(word: str, specs: Mapping[str, DeviceSpec] | None = None) -> Match:
     """Find the GPU that `word` names, by key, by whole name or by its tokens.
 
     Where several rows fit, the one with the fewest tokens unsaid is taken, then the one with the
-    highest tensor rate, bandwidth and memory: the flagship; the note says so.
+    highest tensor rate, bandwidth and memory: the flagship; the note says so. That holds for
+    variants of one generation; what shares no more than a name is no variant.
 
     Raises:
-        UsageError: no row fits, with the nearest names; or the word names a family, no model.
+        UsageError: no row fits, with the nearest names; or the word names a family, no model, or
+            cards of several generations (`RTX 4000` is a Turing and an Ada card).
     """
     specs = catalogue() if specs is None else specs
     folded = _folded(word)
@@ -55,6 +57,11 @@ def find(word: str, specs: Mapping[str, DeviceSpec] | None = None) -> Match:
         raise _only_a_family(word, fitting)
     if not named:
         raise unknown("GPU", word, {_label(s) for s in specs.values()})
+    if len({e.spec.architecture for e in named}) > 1:
+        names = ", ".join(_of_generation(e.spec) for e in named)
+        raise UsageError(
+            f"'{word}' is what cards of several generations are called; say which: {names}."
+        )
     return _best(word, said, named)
 
 
@@ -139,6 +146,12 @@ def _best(word: str, said: frozenset[str], named: list[_Entry]) -> Match:
     why = "the fastest of them" if tied else "the closest name"
     rest = ", ".join(_short(o) for o in others)
     return Match(chosen, f"'{word}' was taken as {_short(chosen)}, {why}; also: {rest}.", others)
+
+
+def _of_generation(spec: DeviceSpec) -> str:
+    name = _short(spec)
+    told = spec.architecture.split()[0] in name
+    return name if told else f"{name} ({spec.architecture})"
 
 
 def _short(spec: DeviceSpec) -> str:

@@ -24,6 +24,7 @@ from pymicro.devices.spec import DeviceSpec
 from pymicro.errors import Unavailable, UsageError
 
 _CUDA_WORD = re.compile(r"(?:cuda|gpu)(?::(\d+))?")
+_UUID_WORD = re.compile(r"(?:gpu|mig)-[0-9a-f/-]+(?:gpu-[0-9a-f/-]+)?")
 _MASK = "CUDA_VISIBLE_DEVICES"
 
 
@@ -177,6 +178,12 @@ def _unused_card(root: Path) -> str:
     return ""
 
 
+def is_a_gpu_here(word: str) -> bool:
+    """Whether a word asks for a GPU of this machine (`cuda:0`, a UUID), not for a kind of card."""
+    lower = word.strip().lower()
+    return bool(_CUDA_WORD.fullmatch(lower) or _UUID_WORD.fullmatch(lower))
+
+
 def _wanted(word: str) -> str | int:
     """`auto`, `cpu`, a CUDA ordinal, or a UUID as it was written."""
     lower = word.lower()
@@ -184,7 +191,7 @@ def _wanted(word: str) -> str | int:
         return lower
     if match := _CUDA_WORD.fullmatch(lower):
         return int(match[1] or 0)
-    if re.fullmatch(r"(?:gpu|mig)-[0-9a-f/-]+(?:gpu-[0-9a-f/-]+)?", lower):
+    if _UUID_WORD.fullmatch(lower):
         return word
     hint = "; to look a card up, `pymicro devices NAME`" if re.search(r"\d{2}", word) else ""
     raise UsageError(f"unknown device '{word}'; write auto, cpu, cuda:0 or a UUID GPU-…{hint}.")

@@ -12,6 +12,8 @@ from pymicro.report.terminal import Terminal
 from pymicro.results import SCHEMA
 from pymicro.units import binary_bytes, si
 
+# A smaller cost is hard to read and to compare.
+_READABLE = 0.001
 _LINKS = {"nvlink": "NVLink", "pcie": "PCIe"}
 
 
@@ -19,9 +21,9 @@ def show(choices: Sequence[Choice], terminal: Terminal | None = None) -> None:
     """The table and what its columns mean; choices come in the order to show."""
     terminal = terminal or Terminal()
     titles, rows = table(choices)
-    numbers = [titles.index(title) for title in ("time", "energy", "cost") if title in titles]
-    leaving = [titles.index(title) for title in ("energy", "bound by")]
-    once = [titles.index(title) for title in ("evidence", "fits")]
+    numbers = [i for i, t in enumerate(titles) if t.split("/")[0] in ("time", "energy", "cost")]
+    leaving = [titles.index(title) for title in ("energy", "bound by", "evidence")]
+    once = [titles.index(title) for title in ("fits",)]
     terminal.table(titles, rows, numbers, leaving, once)
     for said in meanings(choices):
         terminal.say(said)
@@ -29,15 +31,31 @@ def show(choices: Sequence[Choice], terminal: Terminal | None = None) -> None:
 
 def table(choices: Sequence[Choice]) -> tuple[list[str], list[list[str]]]:
     """Titles and rows of the cards."""
+    scale, cost, _ = _scale(choices)
     has_cost = any(c.cost is not None for c in choices)
     joined = list(dict.fromkeys((m.gpus, m.link) for c in choices for m in c.several))
-    titles = ["card", "fits", "time", "bound by", "energy", *(["cost"] if has_cost else [])]
+    titles = ["card", "fits", "time", "bound by", "energy", *([cost] if has_cost else [])]
     titles += [f"{gpus} over {_LINKS[link]}" for gpus, link in joined]
     titles += ["NVLink"] if joined and any(needs_nvlink(c) is not None for c in choices) else []
-    return [*titles, "evidence"], [_row(c, titles, joined) for c in choices]
+    return [*titles, "evidence"], [_row(c, titles, joined, scale) for c in choices]
 
 
-def _row(c: Choice, titles: Sequence[str], joined: Sequence[tuple[int, str]]) -> list[str]:
+def _scale(choices: Sequence[Choice]) -> tuple[float, str, str]:
+    """By what to multiply costs to read them, what they are then called, and of what they are:
+    where the whole job's are too small, of so many records, each gone through once."""
+    costs = [c.cost.value for c in choices if c.cost is not None and c.cost.value > 0]
+    if not costs or min(costs) >= _READABLE:
+        return 1.0, "cost", "the job"
+    job = choices[0].prediction.case.job
+    done = (job.records or job.batch) * job.epochs
+    if min(costs) * 1000 / done >= _READABLE:
+        return 1000 / done, "cost/1k", "1,000 records"
+    return 10**6 / done, "cost/1M", "1,000,000 records"
+
+
+def _row(
+    c: Choice, titles: Sequence[str], joined: Sequence[tuple[int, str]], scale: float
+) -> list[str]:
     energy = c.prediction.energy_j
     row = [
         _name(c),
@@ -46,8 +64,8 @@ def _row(c: Choice, titles: Sequence[str], joined: Sequence[tuple[int, str]]) ->
         _bound(c),
         si(energy.value, "J", 3) if energy else "",
     ]
-    if "cost" in titles:
-        row.append(f"{c.cost.value:.3g}" if c.cost is not None else "")
+    if any(title.startswith("cost") for title in titles):
+        row.append(f"{c.cost.value * scale:.3g}" if c.cost is not None else "")
     for pair in joined:
         many = next((m for m in c.several if (m.gpus, m.link) == pair), None)
         row.append(
@@ -55,7 +73,13 @@ def _row(c: Choice, titles: Sequence[str], joined: Sequence[tuple[int, str]]) ->
         )
     if "NVLink" in titles:
         row.append({True: "needed", False: "no", None: ""}[needs_nvlink(c)])
-    return [*row, c.prediction.seconds.kind]
+    return [*row, _evidence(c)]
+
+
+def _evidence(c: Choice) -> str:
+    """Of the primitive that bounds the job: all others move its time less."""
+    made = c.prediction
+    return (made.bound_by if c.fits else made.primitives.link_bytes_per_s).kind
 
 
 def _name(c: Choice) -> str:
@@ -70,9 +94,10 @@ def _bound(c: Choice) -> str:
 def meanings(choices: Sequence[Choice]) -> Iterator[str]:
     """What the columns mean, as far as there are any of them."""
     yield "Time is that of the whole job on one card, with its interval; energy is the card's own."
-    priced = [(c.cost.value, _name(c)) for c in choices if c.cost is not None and c.fits]
+    scale, _, of = _scale(choices)
+    priced = [(c.cost.value * scale, _name(c)) for c in choices if c.cost is not None and c.fits]
     if any(c.cost is not None for c in choices):
-        yield "Cost is the time on one card at your price an hour, in the unit of --price."
+        yield f"Cost is that of {of} on one card at your price an hour, in the unit of --price."
     if len(priced) > 1:
         (least, name), (next_, other) = sorted(priced)[:2]
         yield f"Cheapest of those that fit: {name}, {least:.3g}; then {other}, {next_:.3g}."
@@ -81,11 +106,12 @@ def meanings(choices: Sequence[Choice]) -> Iterator[str]:
             "Several cards, a batch each: the time, and how much of their joint speed is left; "
             "NVLink is needed where PCIe leaves too little of it."
         )
-    if any(c.prediction.seconds.kind == "assumed" for c in choices):
-        yield (
-            "Evidence is that of the weakest figure; where it is assumed it is mostly the host's: "
-            "--host tells of yours, `pymicro predict` lists every figure with its source."
-        )
+    yield (
+        "Evidence is that of the figure that bounds the job; `pymicro predict` lists every figure "
+        "with its source."
+    )
+    if any(_bound(c) == "the host" and _evidence(c) == "assumed" for c in choices):
+        yield "The host is assumed: --host tells of yours."
 
 
 def render(choices: Sequence[Choice]) -> str:

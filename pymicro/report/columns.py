@@ -10,11 +10,9 @@ from pymicro import stats
 from pymicro.analysis.collectives import bus_bytes_per_s
 from pymicro.analysis.launches import is_noisy, noisy_runs, spread_of
 from pymicro.analysis.verdict import Rate, Verdict, judge
+from pymicro.dtypes import rate_unit
 from pymicro.results import Result, summary
 from pymicro.units import binary_bytes, percent, si
-
-RATE_UNITS = {"flop_per_s": "FLOP/s", "ops_per_s": "OP/s", "bytes_per_s": "B/s"}
-
 
 # Copies up to here say what a copy costs, not how fast the link is.
 _LATENCY_BYTES = 4096
@@ -153,8 +151,8 @@ def unit(result: Result) -> str:
     if not (result.flop or result.bytes) or (result.steps and not result.bytes):
         return "s"
     if not result.flop:
-        return RATE_UNITS["bytes_per_s"]
-    return RATE_UNITS["ops_per_s" if result.dtype.startswith("int") else "flop_per_s"]
+        return "B/s"
+    return rate_unit(result.dtype)
 
 
 def with_interval(result: Result, rate: Rate | None) -> str:

@@ -158,7 +158,7 @@ def figure_text(line: Line, figure: Figure | None) -> str:
 def _si(value: float, unit: str) -> str:
     if unit in ("W", ""):
         return f"{value:g} {unit}".strip()
-    if unit in ("B/s", "FLOP/s", "FLOP/J", "s"):
+    if unit in ("B/s", "FLOP/s", "OP/s", "FLOP/J", "s"):
         return si(value, unit)
     return f"{value:.4g} {unit}"
 

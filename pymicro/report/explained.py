@@ -134,7 +134,7 @@ def _show_against(out: Terminal, versus: Against) -> None:
     if not versus.flips:
         out.say("None of the remedies tried would turn the order round.")
         return
-    out.say("What would turn the order round:")
+    out.say("What would turn the order round, or may:")
     for said in versus.flips:
         out.say(f"- {said}")
 

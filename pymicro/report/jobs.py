@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pymicro.analysis.memory_need import Need
-from pymicro.analysis.predict import Prediction
+from pymicro.analysis.predict import Prediction, used
 from pymicro.analysis.recommend import Choice, Several, needs_nvlink
 from pymicro.analysis.values import Value
 from pymicro.report.terminal import Terminal
@@ -69,7 +70,7 @@ def show_prediction(made: Prediction, chosen: Choice, note: str = "") -> None:
     if needs_nvlink(chosen) is not None:
         rows.append(("NVLink", "needed" if needs_nvlink(chosen) else "not needed"))
     out.table(None, rows, numbers=())
-    show_sources(made)
+    show_sources(made, [many.link for many in chosen.several])
 
 
 def format_notes(made: Prediction) -> Iterator[str]:
@@ -80,15 +81,26 @@ def format_notes(made: Prediction) -> Iterator[str]:
         yield f"{short} has no fast path here; its products run at the rate of fp32."
 
 
-def show_sources(made: Prediction) -> None:
-    """Where the primitives are from."""
-    rows = []
-    for name, value in made.primitives.values().items():
-        rows.append((*quantity(name, value), value.kind, value.source))
+def show_sources(made: Prediction, links: Iterable[str] = ()) -> None:
+    """Where the primitives of this job are from; addresses stand whole below the table."""
+    rows, addresses = [], dict[str, int]()
+
+    def numbered(found: re.Match[str]) -> str:
+        return f"[{addresses.setdefault(found[0], len(addresses) + 1)}]"
+
+    for name, value in used(made, links).items():
+        source = _ADDRESS.sub(numbered, value.source)
+        rows.append((*quantity(name, value), value.kind, source))
     count = len(made.primitives.product_s)
     if count:
         rows.append(("products", f"{count} shapes", "measured", "at exactly these shapes"))
-    Terminal().table(("primitive", "value", "evidence", "source"), rows, numbers=(1,))
+    out = Terminal()
+    out.table(("primitive", "value", "evidence", "source"), rows, numbers=(1,))
+    for address, number in addresses.items():
+        out.say(f"[{number}] {address}")
+
+
+_ADDRESS = re.compile(r"https?://[^\s,;)]+")
 
 
 # What primitives are called where they are shown.
@@ -114,6 +126,7 @@ _UNITS = {"flop_per_s": "FLOP/s", "bytes_per_s": "B/s", "_s": "s"}
 def quantity(name: str, value: Value) -> tuple[str, str]:
     """What a primitive is called, and its value with its interval and unit."""
     field, _, of = name.partition(" ")
+    of = f"({of})" if of and field == "host_operator_s" else of
     title, ends = f"{_TITLES[field]} {of}".strip(), (value.value, value.low, value.high)
     unit = next((unit for end, unit in _UNITS.items() if field.endswith(end)), None)
     if unit is None:
@@ -155,6 +168,7 @@ def document(made: Prediction, chosen: Choice) -> dict[str, Any]:
         "seconds": plain(made.seconds),
         f"{made.unit}_s": plain(made.unit_s),
         "bound": made.bound,
+        "bound_evidence": made.bound_by.kind,
         "busy_share": made.busy_share,
         "memory_bytes": _need(chosen.need),
         "fits": chosen.fits,

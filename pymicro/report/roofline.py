@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pymicro.analysis.roofline import Placed, Roof, Roofline
+from pymicro.dtypes import rate_unit
 from pymicro.report.terminal import Terminal
 from pymicro.results import SCHEMA
 from pymicro.units import percent, si
@@ -28,10 +29,10 @@ def show(model: Roofline, terminal: Terminal | None = None) -> None:
     terminal.say(f"Roofline of {model.name}")
     for line in drawing(model, terminal.width):
         terminal.say(line)
-    terminal.table(_ROOF_TITLES, list(roof_rows(model)), numbers={3, 4})
+    terminal.table(roof_titles(model), list(roof_rows(model)), numbers={3, 4})
     if model.points:
         rows = [list(r) for r in point_rows(model)]
-        terminal.table(_POINT_TITLES, rows, {3, 4, 5, 6, 8}, _POINTS_LEAVING, _POINTS_ONCE)
+        terminal.table(point_titles(model), rows, {3, 4, 5, 6, 8}, _POINTS_LEAVING, _POINTS_ONCE)
     for said in (*notes(model), *model.absent):
         terminal.say(said)
 
@@ -49,22 +50,30 @@ def render(model: Roofline, format_: str) -> str:
     return out.getvalue()
 
 
-_ROOF_TITLES = ["roof", "of", "from", "rate", "ridge (FLOP/B)", "source"]
-_POINT_TITLES = [
-    "mark", "what", "dtype", "FLOP/B", "rate", "attainable", "of attainable", "bound by",
-    "of the time",
-]  # fmt: skip
 # What a narrow screen leaves out first, and what it says once where all rows agree.
 _POINTS_LEAVING, _POINTS_ONCE = (5, 3), (2, 7)
 
 
+def roof_titles(model: Roofline) -> list[str]:
+    return ["roof", "of", "from", "rate", f"ridge ({model.operations}/B)", "source"]
+
+
+def point_titles(model: Roofline) -> list[str]:
+    return [
+        "mark", "what", "dtype", f"{model.operations}/B", "rate", "attainable", "of attainable",
+        "bound by", "of the time",
+    ]  # fmt: skip
+
+
 def roof_rows(model: Roofline) -> Iterator[list[str]]:
     for roof in model.roofs:
-        unit = "FLOP/s" if roof.kind == "compute" else "B/s"
+        unit = rate_unit(roof.of) if roof.kind == "compute" else "B/s"
         ridge = model.ridge(roof) if roof.kind == "compute" else None
         rate = si(roof.rate, unit)
         if roof.origin == "published" and roof.low < roof.high:
             rate = f"{si(roof.low, unit)} to {rate}"
+        elif roof.origin == "probe":
+            rate = f"{rate} ±{_half_percent(roof):.1f} %"
         yield [
             roof.kind, roof.of, roof.origin, rate, f"{ridge:.1f}" if ridge else "", roof.source
         ]  # fmt: skip
@@ -73,9 +82,10 @@ def roof_rows(model: Roofline) -> Iterator[list[str]]:
 def point_rows(model: Roofline) -> Iterator[list[str]]:
     for mark, placed in zip(_marks(), model.points, strict=False):
         p = placed.point
+        unit = rate_unit(p.dtype)
         yield [
-            mark, p.label, p.dtype, f"{p.intensity:.4g}", si(p.rate, "FLOP/s"),
-            si(placed.attainable, "FLOP/s") if placed.attainable else "",
+            mark, p.label, p.dtype, f"{p.intensity:.4g}", si(p.rate, unit),
+            si(placed.attainable, unit) if placed.attainable else "",
             percent(placed.fraction) if placed.fraction else "", _BOUNDS[placed.bound_by],
             percent(p.share_of_time) if p.share_of_time is not None else "",
         ]  # fmt: skip
@@ -89,9 +99,29 @@ def _marks() -> Iterator[str]:
 def notes(model: Roofline) -> Iterator[str]:
     """What a reader must know of the drawing."""
     if model.points:
-        yield "FLOP/B counts compulsory traffic only: each operand once."
-    if any(p.fraction and p.fraction > 1 for p in model.points):
-        yield "Above 100 %: data came from a cache, or the clock was above the data sheet's."
+        yield f"{model.operations}/B counts compulsory traffic only: each operand once."
+    above = [p for p in model.points if p.fraction and p.fraction > 1]
+    yield from dict.fromkeys(_why_above(p.roof) for p in above if p.roof)
+
+
+def _why_above(roof: Roof) -> str:
+    """How a point can lie above a roof of this kind and origin."""
+    head = f"Above 100 % of {'DRAM' if roof.kind == 'memory' else roof.of}"
+    measured = f"(±{_half_percent(roof):.1f} %, {roof.source})"
+    if roof.kind == "memory":
+        also = f", or memory was slower when it was probed {measured}"
+        return f"{head}: data came from a cache{also if roof.origin == 'probe' else ''}."
+    if roof.origin == "probe":
+        return (
+            f"{head}: its roof was probed at another time {measured}; `pymicro peak` probes it "
+            "again."
+        )
+    return f"{head}: the clock was above the one that the {roof.origin} counts with."
+
+
+def _half_percent(roof: Roof) -> float:
+    """Half the width of its interval, in percent of the rate."""
+    return 100 * (roof.high - roof.low) / 2 / roof.rate
 
 
 def drawing(model: Roofline, room: int = 100) -> list[str]:
@@ -122,7 +152,7 @@ def drawing(model: Roofline, room: int = 100) -> list[str]:
             put(x, min(roof.rate, dram.rate * x), "/" if slope else "-")
     for mark, placed in zip(_marks(), model.points[:_MOST_MARKS], strict=False):
         put(placed.point.intensity, placed.point.rate, mark)
-    return _framed(grid, names, (x_low, x_high, y_low, y_high))
+    return _framed(grid, names, (x_low, x_high, y_low, y_high), model.operations)
 
 
 def bounds(model: Roofline, dram: Roof, tops: list[Roof]) -> tuple[float, float, float, float]:
@@ -134,15 +164,18 @@ def bounds(model: Roofline, dram: Roof, tops: list[Roof]) -> tuple[float, float,
 
 
 def _framed(
-    grid: list[list[str]], names: dict[int, str], span: tuple[float, float, float, float]
+    grid: list[list[str]],
+    names: dict[int, str],
+    span: tuple[float, float, float, float],
+    operations: str,
 ) -> list[str]:
     x_low, x_high, y_low, y_high = span
     lines = []
     for number, row in enumerate(grid):
         at = 10 ** (y_high - (y_high - y_low) * number / (_HEIGHT - 1))
-        label = si(at, "FLOP/s", 2) if number % 5 == 0 else ""
+        label = si(at, f"{operations}/s", 2) if number % 5 == 0 else ""
         lines.append(f"{label:>12} |{''.join(row)} {names.get(number, '')}".rstrip())
-    ends = f"{10**x_low:g}", f"{10**x_high:g} FLOP/B"
+    ends = f"{10**x_low:g}", f"{10**x_high:g} {operations}/B"
     lines.append(f"{'':>12} +{'-' * len(grid[0])}")
     lines.append(f"{'':>13} {ends[0]}{ends[1]:>{len(grid[0]) - len(ends[0])}}")
     return lines
@@ -199,9 +232,9 @@ def _csv(model: Roofline) -> str:
 
 def _markdown(model: Roofline) -> str:
     lines = [f"## Roofline of {model.name}", "", "```", *drawing(model), "```", ""]
-    lines += _table(_ROOF_TITLES, roof_rows(model))
+    lines += _table(roof_titles(model), roof_rows(model))
     if model.points:
-        lines += ["", *_table(_POINT_TITLES, point_rows(model))]
+        lines += ["", *_table(point_titles(model), point_rows(model))]
     lines += ["", *(f"- {said}" for said in (*notes(model), *model.absent))]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -26,9 +26,14 @@ class Terminal:
 
         self._stream = out or sys.stdout
         self._ascii_only = not _can_encode(self._stream)
-        self._console = Console(file=self._stream, width=width, markup=False, highlight=False)
+        environ = dict(os.environ)
+        if environ.get("COLUMNS", "").strip("0") == "":  # Nobody's width, and rich would take it.
+            environ.pop("COLUMNS", None)
+        self._console = Console(
+            file=self._stream, width=width, markup=False, highlight=False, _environ=environ
+        )
         # A file or another program has no width of its own, unless it was told.
-        told = width is not None or "COLUMNS" in os.environ
+        told = width is not None or "COLUMNS" in environ
         self._is_narrow = told or self._console.is_terminal
 
     @property

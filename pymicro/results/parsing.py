@@ -136,7 +136,10 @@ def _from_document(document: Any, name: str) -> list[Result]:
         origin = f"a file of {kinds[0]}" if kinds else "JSON of another kind"
         raise UsageError(f"{name} is {origin}, not pymicro's results.")
     if "results" not in keys:
-        return _from_value(document, name)
+        try:
+            return _from_value(document, name)
+        except ValueError as error:
+            raise UsageError(f"{name} is JSON, but holds no results of measuring.") from error
     too_new = _too_new(document["schema"], name)
     if too_new:
         raise UsageError(too_new)

@@ -115,6 +115,8 @@ class Store:
     def _locked(self) -> Iterator[None]:
         from filelock import FileLock, Timeout
 
+        # Where the file cannot be made, waiting for its lock would take until the time is out.
+        os.close(os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644))
         lock = FileLock(f"{self.path}.lock", timeout=_LOCK_TIMEOUT_S)
         try:
             lock.acquire()

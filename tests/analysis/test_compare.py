@@ -9,6 +9,7 @@ from fakes import H200, RTX_4090, gemm_result
 
 from pymicro.analysis.compare import METRICS, Wish, compare, metrics
 from pymicro.analysis.figures import Figure, Subject, ratio
+from pymicro.analysis.in_print import _MOST_REASONS, _few
 from pymicro.devices.catalogue import catalogue
 from pymicro.devices.published import published
 from pymicro.errors import UsageError
@@ -351,3 +352,23 @@ def test_published_quantities_are_called_by_their_name_without_the_unit():
     assert names["l1_read_bytes_per_clk_per_sm"] == "l1_read"
     assert names["dram_latency_ns"] == names["dram_latency_cycles"] == "dram_latency"
     assert not [n for n in names.values() if n.endswith(("gbps", "tflops", "clk", "per_sm"))]
+
+
+def test_rates_of_integers_are_no_flop():
+    """On paper and stored: `int8` is in operations a second."""
+    results = [gemm_result(1e-3, dtype="int8", accumulate="int32") for _ in range(2)]
+    pair = [card("h200_sxm_141gb", results[0]), card("rtx_4090", results[1])]
+    for kind in ("data sheet", "measured"):
+        found = lines(pair, "gemm", kind, ("int8", "fp16"))
+        units = {x.topic: x.unit for x in found}
+        assert units["gemm int8"] == "OP/s", kind
+        assert units.get("gemm fp16", "FLOP/s") == "FLOP/s", kind
+
+
+@pytest.mark.parametrize(
+    ("left", "said"), [(1, "1 further difference."), (2, "2 further differences.")]
+)
+def test_how_many_differences_were_left_out_is_counted_in_words(left, said):
+    reasons = _few(f"reason {i}." for i in range(_MOST_REASONS + left))
+    assert reasons[-1] == f"and {said}"
+    assert len(_few(f"reason {i}." for i in range(_MOST_REASONS))) == _MOST_REASONS

@@ -94,6 +94,23 @@ def test_intervals_that_overlap_cannot_tell():
     assert made.verdict.startswith("cannot tell")
 
 
+def test_a_change_turns_the_order_only_where_its_interval_says_so():
+    """tf32 is no faster on the first: by how much the second's is decides what may be said."""
+
+    def turned(tf32_flop_per_s):
+        peaks = {"tf32": value(tf32_flop_per_s)}
+        a, b = device("a", 60e12, host=host(1e-6, 0.0)), device("b", 40e12, host=host(1e-6, 0.0))
+        a = dataclasses.replace(a, flop_per_s={**a.flop_per_s, "tf32": value(60e12)})
+        b = dataclasses.replace(b, flop_per_s={**b.flop_per_s, **peaks})
+        return [x for x in against(train(64), a, b).flips if x.startswith("tf32 on both")]
+
+    (sure,), (open_,) = turned(400e12), turned(70e12)
+    assert "b is then the faster one" in sure
+    assert "b may then be the faster one" in open_
+    low, high = (float(x) for x in open_.split("allows ")[1].split(" to "))
+    assert low < 1.0 <= high
+
+
 def test_a_card_against_itself_is_refused():
     with pytest.raises(UsageError, match="the device itself"):
         against(train(), device(), device())

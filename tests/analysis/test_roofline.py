@@ -8,6 +8,7 @@ from fakes import H200, gemm_result
 from pymicro.analysis.figures import Subject
 from pymicro.analysis.roofline import Point, roofline, stored_points
 from pymicro.devices.catalogue import catalogue
+from pymicro.devices.cpu import CpuSpec
 from pymicro.telemetry import Telemetry
 
 SPECS = catalogue()
@@ -76,7 +77,7 @@ def test_the_roof_at_the_clock_measured_follows_from_that_clock():
 
 def test_probes_are_roofs_and_no_points():
     peak = gemm_result(1e-4, benchmark="peak", variant="mma", params={})
-    cached = bandwidth(1e-4, size=2**24, passes=64)
+    cached = bandwidth(1e-4, size=2**24, passes=64, backend="cuda")
     model = roofline(
         h200(peak, bandwidth(3e-4), bandwidth(2.5e-4), cached, bandwidth(5e-5, "shared")),
         ("fp16",),
@@ -94,11 +95,29 @@ def test_probes_are_roofs_and_no_points():
         bandwidth(1e-4, size=2**26, passes=4),  # 64 MiB: more than L2 and yet gone through often.
         bandwidth(1e-4, size=45 * 2**20, passes=4),  # More than half of L2.
         bandwidth(1e-4, params={"access": "random"}),
+        bandwidth(1e-4, size=2**24, passes=64),  # All L1 caches together hold 33 MiB.
+        # Pairs of SMs receive more than L2 sends.
+        bandwidth(1e-4, size=2**24, passes=64, backend="cuda", variant="shared"),
     ],
 )
 def test_a_bandwidth_of_no_certain_level_is_no_roof(result):
     model = roofline(h200(result), ("fp16",))
     assert [r for r in model.roofs if r.origin == "probe"] == []
+
+
+@pytest.mark.parametrize(("size", "is_roof"), [(2**16, False), (2**21, False), (2**23, True)])
+def test_the_last_cache_of_a_cpu_is_beyond_what_its_cores_hold(size, is_roof):
+    spec = CpuSpec("x", physical_cores=2, l1d_bytes=2**15, l2_bytes=2**20, l3_bytes=2**25)
+    device = {"kind": "cpu", "name": "x"}
+    result = bandwidth(1e-4, size=size, passes=64, device=device, backend="native")
+    roof = roofline(Subject("x", spec, (result,)), ("fp32",)).best("memory", "last cache")
+    assert (roof is not None) == is_roof
+
+
+def test_a_cpu_of_which_an_inner_cache_is_not_known_has_no_roof_of_the_last():
+    spec = CpuSpec("x", physical_cores=2, l3_bytes=2**25)
+    result = bandwidth(1e-4, size=2**23, passes=64, device={"kind": "cpu", "name": "x"})
+    assert roofline(Subject("x", spec, (result,)), ("fp32",)).best("memory", "last cache") is None
 
 
 def test_published_caches_are_roofs_where_there_are_any():

@@ -1,6 +1,7 @@
 """The studies of jobs give the answers that they expect, from data alone."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from statistics import median
@@ -24,6 +25,16 @@ def test_published_training_rates_follow_from_published_primitives():
     assert len(named) == 20
     assert sum(abs(r.error) <= 0.20 for r in named) >= 17
     assert max(abs(r.error) for r in named) < 0.30
+    readme = (BENCHMARKS.parent / "README.md").read_text(encoding="utf-8")
+    (line,) = (x for x in readme.splitlines() if x.startswith("| BERT training rates of others"))
+    for some in (named, rows):
+        inside = sum(r.predicted.low <= r.published <= r.predicted.high for r in some)
+        within = sum(abs(r.error) <= 0.20 for r in some)
+        middle, worst = (f(abs(r.error) for r in some) for f in (median, max))
+        assert f"median {middle:.0%}, worst {worst:.0%}, {inside} inside".replace("%", " %") in line
+        assert f"{within} of {len(some)} rows" in line or f"of all {len(some)}: {within}," in line
+        told = " ".join(readme.split("The range beside a time")[1].split("\n\n")[0].split())
+        assert {str(len(some)), str(inside)} <= set(re.findall(r"\d+", told))
 
 
 def test_every_claim_ends_with_a_verdict_and_numbers():

@@ -34,6 +34,24 @@ def test_predict_tells_time_bound_memory_and_sources():
         assert word in text
 
 
+def test_predict_shows_the_primitives_of_the_job_alone_and_addresses_whole(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    text = run("predict", "distilbert", "--device", "RTX 4090", *EMPTY)
+    lines = text.splitlines()
+    assert "products, fp32" in text
+    for word in ("products, tf32", "products, fp16", "gap inside a graph", "all-reduce"):
+        assert word not in text
+    assert "host, an operator (backward)" in text
+    assert "[1] https://github.com/NVIDIA/TransformerEngine/issues/2053" in lines
+    assert "products, tf32" in run(
+        "predict", "distilbert", "--device", "RTX 4090", "--precision", "tf32", *EMPTY
+    )
+    several = run("predict", "distilbert", "--device", "RTX 4090", "--gpus", "2", *EMPTY)
+    assert "all-reduce, pcie" in several
+    generating = run("predict", "t5", "--device", "RTX 4090", *EMPTY)
+    assert "(backward)" not in generating
+
+
 def test_predict_as_json():
     document = json.loads(run("predict", "t5", "--device", "H100", "--format", "json", *EMPTY))
     seconds = document["seconds"]
@@ -142,7 +160,8 @@ def test_suite_lists_the_products_of_the_job():
         (("predict", "t5", "--device", "4090", "--batch", "0"), "batch 0"),
         (("predict", "distilbert", "--device", "4090", "--length", "513"), "512 positions"),
         (("predict", "t5", "--device", "4090", "--precision", "fp7"), "unknown precision"),
-        (("predict", "t5", "--device", "4090", "--host", "fast"), "no factor"),
+        (("predict", "t5", "--device", "4090", "--host", "fast"), "hosts: default, h200_cloud"),
+        (("predict", "t5", "--device", "4090", "--host", "1000x"), "factor from 0.01 to 100"),
         (("predict", "bert-base", "--device", "4090", "--gpus", "2", "--link", "nvlink"), "NVLink"),
         (("explain", "t5", "--device", "4090", "--measured", "-3s"), "no time"),
         (("explain", "t5", "--device", "4090", "--measured", "0s"), "no time"),
@@ -161,6 +180,43 @@ def test_suite_lists_the_products_of_the_job():
 )
 def test_what_means_nothing_is_refused_in_a_sentence(words, said):
     assert said in refused(*words)
+
+
+def test_the_hosts_named_in_the_help_are_those_there_are():
+    from pymicro.analysis.primitives_tables import hosts
+    from pymicro.cli.job_words import HOSTS
+
+    assert sorted(HOSTS) == sorted(hosts())
+    assert all(name in run("predict", "--help") for name in HOSTS)
+
+
+@pytest.mark.parametrize("word", ["cuda:0", "cuda", "GPU-1234abcd"])
+@pytest.mark.parametrize("command", ["predict", "explain"])
+def test_a_gpu_of_this_machine_is_said_not_to_be_there_as_by_gemm(command, word, monkeypatch):
+    from pymicro.devices import here
+
+    monkeypatch.setattr(here, "gpu_proof", lambda view, root: None)
+    assert "there is no NVIDIA GPU here" in refused(command, "t5", "--device", word)
+
+
+def test_a_cpu_without_measurements_is_told_which_and_how_to_make_them(tmp_path):
+    """Products by another library than torch are stored and do not help."""
+    from fakes import gemm_result
+
+    from pymicro.devices.cpu import describe_cpu
+    from pymicro.results import Store
+
+    device = {"kind": "cpu", "name": describe_cpu().name}
+    Store(tmp_path / "x.jsonl").append(gemm_result(device=device, backend="native", dtype="fp32"))
+    words = ("distilbert", "--device", "cpu", "--store", str(tmp_path / "x.jsonl"))
+    for command in ("predict", "explain"):
+        said = refused(command, *words)
+        assert "no product by torch in fp32" in said
+        assert "no copy by torch" in said
+        assert "`pymicro suite --for distilbert --device cpu`" in said
+        assert "needs torch" in said
+    Store(tmp_path / "x.jsonl").append(gemm_result(device=device, dtype="fp32"))
+    assert "no product" not in refused("predict", *words)
 
 
 @pytest.mark.parametrize("command", ["predict", "explain", "recommend"])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +19,7 @@ from pymicro.collective.job import Job
 from pymicro.collective.operations import FORMATS, OPERATIONS
 from pymicro.devices import here
 from pymicro.dtypes import DTYPES
+from pymicro.errors import PymicroError
 from pymicro.results import Store
 
 ROOT = Path(__file__).parents[2]
@@ -43,48 +45,114 @@ def test_sizes_divide_by_ranks_and_elements():
     assert Job.from_json(job.to_json()) == job
 
 
-def test_inputs_are_exact_in_their_format_on_a_large_host():
-    """The greatest sum over 128 ranks has a whole number's room in the format's fraction."""
+def test_inputs_are_exact_in_their_format():
     bits = {"fp32": 24, "fp16": 11, "bf16": 8}
     for name, (_, below) in FORMATS.items():
-        assert 128 * (below - 1) + 64 <= 2 ** bits[name]
+        assert below + 1 <= 2 ** bits[name]
         assert name in DTYPES
 
 
+class Team:
+    """torch.distributed as each of some ranks sees it, one after another, in one process."""
+
+    def __init__(self, monkeypatch, torch, count):
+        self.torch, self.count, self.rank, self.left_out = torch, count, 0, None
+        dist = torch.distributed
+        monkeypatch.setattr(dist, "get_rank", lambda: self.rank)
+        monkeypatch.setattr(dist, "get_world_size", lambda: count)
+        monkeypatch.setattr(dist, "all_reduce", self.give)
+        for name in ("all_gather_single", "all_gather_into_tensor",
+                     "reduce_scatter_single", "reduce_scatter_tensor"):  # fmt: skip
+            monkeypatch.setattr(dist, name, lambda out, given: self.give(given), raising=False)
+
+    def give(self, array):
+        self.given.append(array.clone())
+
+    def arrays(self, operation, dtype):
+        """Each rank's arrays, all with what they give in `given`."""
+        self.given, made = [], []
+        for number in range(self.count):
+            self.rank = number
+            made.append(rank.Arrays(self.torch, operation, 6144, dtype, "cpu"))
+            made[-1].call()
+        return made
+
+    def wrong(self, operation, dtype, change=lambda given: given):
+        """How many elements are wrong over all ranks, if `change` happens to what they give."""
+        made = self.arrays(operation, dtype)
+        given = change(self.given)
+        whole = self.torch.cat(given) if operation == "all-gather" else sum(given)
+        parts = whole.chunk(self.count)
+        for arrays, part in zip(made, parts, strict=True):
+            arrays._out = part if operation == "reduce-scatter" else whole
+        return [arrays.wrong() for arrays in made]
+
+
 @pytest.fixture
-def third_of_four(monkeypatch):
-    """torch.distributed as rank 2 of 4 sees it; what the others give is worked out here."""
-    torch = pytest.importorskip("torch")
-    dist = torch.distributed
-    monkeypatch.setattr(dist, "get_rank", lambda: 2)
-    monkeypatch.setattr(dist, "get_world_size", lambda: 4)
-    numbers = torch.arange(1024) % FORMATS["fp16"][1]
-    total = (4 * numbers + 2).to(torch.float16)
-
-    def all_reduce(array):
-        assert torch.equal(array, numbers.to(torch.float16))
-        array.copy_(total)
-
-    def gather(out, given):
-        assert torch.equal(given, numbers[512:768].to(torch.float16))
-        out.copy_(numbers)
-
-    monkeypatch.setattr(dist, "all_reduce", all_reduce)
-    for name in ("all_gather_single", "all_gather_into_tensor"):
-        monkeypatch.setattr(dist, name, gather, raising=False)
-    for name in ("reduce_scatter_single", "reduce_scatter_tensor"):
-        monkeypatch.setattr(dist, name, lambda out, given: out.copy_(total[512:768]), raising=False)
-    return torch
+def team(monkeypatch):
+    return Team(monkeypatch, pytest.importorskip("torch"), 4)
 
 
+@pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_what_arrives_is_compared_element_by_element(third_of_four, operation):
-    arrays = rank.Arrays(third_of_four, operation, 2048, "fp16", "cpu")
-    assert arrays.wrong() > 200  # Before anything was exchanged.
-    arrays.call()
-    assert arrays.wrong() == 0
-    arrays._out[7] += 1
-    assert arrays.wrong() == 1
+def test_what_is_right_passes_and_what_went_astray_does_not(team, operation, dtype):
+    assert team.wrong(operation, dtype) == [0] * 4
+    for first, second in ((0, 2), (1, 3), (2, 3)):
+
+        def replaced(given, first=first, second=second):
+            return [given[second] if at == first else one for at, one in enumerate(given)]
+
+        assert sum(team.wrong(operation, dtype, replaced)) > 300
+
+    def moved(given):
+        return [one.roll(2) for one in given]
+
+    assert sum(team.wrong(operation, dtype, moved)) > 300
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("operation", ["all-reduce", "reduce-scatter"])
+def test_a_sum_without_a_rank_or_of_the_greatest_alone_is_wrong(team, operation, dtype):
+    for gone in range(4):
+        assert sum(team.wrong(operation, dtype, lambda g, gone=gone: g[:gone] + g[gone + 1 :])) > 0
+
+    def greatest(given):
+        return [team.torch.stack(given).amax(0), *(one * 0 for one in given[1:])]
+
+    assert sum(team.wrong(operation, dtype, greatest)) > 300
+
+
+def test_a_rank_that_failed_alone_takes_the_others_along(monkeypatch):
+    """They agree before any of them goes on, or one would time this point beside the next."""
+    torch = pytest.importorskip("torch")
+    said = iter([1.0, 0.0])
+    timer = SimpleNamespace(total=lambda number: next(said))
+    well = SimpleNamespace(call=lambda: None, wrong=lambda: 0)
+    monkeypatch.setattr(rank, "Arrays", lambda *_: well)
+    with pytest.raises(PymicroError, match="1 other"):
+        rank._checked(torch, timer, JOB, "all-reduce", 4096, "cpu")
+
+    told = []
+
+    def broken(*_):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(rank, "Arrays", broken)
+    timer = SimpleNamespace(total=lambda number: told.append(number) or 1.0)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        rank._checked(torch, timer, JOB, "all-reduce", 4096, "cpu")
+    assert told == [True, 0]
+
+
+def test_a_fault_that_speaks_of_support_is_no_skip(monkeypatch):
+    torch = pytest.importorskip("torch")
+
+    def broken(*_):
+        raise RuntimeError("CUDA error: operation not supported")
+
+    monkeypatch.setattr(rank, "_checked", broken)
+    told = rank._point(torch, None, JOB, "all-reduce", 4096, "cpu", 0.1)
+    assert told["outcome"] == "failed"
 
 
 def run(*words):
@@ -145,6 +213,36 @@ def gpus(monkeypatch):
     return gpus
 
 
+def test_a_rank_ends_with_whoever_started_it(tmp_path):
+    pytest.importorskip("torch")
+    own = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+    own |= {rank.MEETING: (tmp_path / "meeting").as_uri(), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pymicro.collective.rank", JOB.to_json(), str(tmp_path / "out")],
+        stdin=subprocess.DEVNULL,  # As the pipe of one that is gone: nothing more comes.
+        env={**os.environ, **own},
+        capture_output=True,
+        timeout=60,  # Alone it would wait for the other rank for 90 s.
+        check=False,
+    )
+    assert done.returncode == 1
+
+
+def test_a_rank_that_was_killed_is_named_before_those_who_miss_it(tmp_path):
+    ended = [SimpleNamespace(poll=lambda code=code: code) for code in (1, -9)]
+    with pytest.raises(ranks.RankFailed, match="rank 1 was ended by signal 9"):
+        ranks._wait(ended, tmp_path, 1.0)
+
+
+def test_torchrun_says_how_many_ranks_there_are(monkeypatch):
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = run("--device", "cpu", "--ranks", "3", "--no-store")
+    assert "torchrun" in str(done.exception)
+    assert done.exception.exit_code == 2
+
+
 def test_one_gpu_is_a_skip_that_says_why(gpus, tmp_path):
     gpus(1)
     done = run("--store", str(tmp_path / "s.jsonl"))
@@ -191,6 +289,7 @@ def test_a_rank_that_fails_is_a_failed_case_beside_what_ran(gpus, monkeypatch):
     ("words", "said"),
     [
         (("--ranks", "3"), "sees 2 GPUs"),
+        (("--device", "cuda:1"), "all GPUs take part"),
         (("--op", "all-redcue"), "did you mean"),
         (("--size", "big"), "big"),
     ],

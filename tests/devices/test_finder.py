@@ -31,7 +31,8 @@ SUFFIXES = [
         ("GeForce RTX 4090", "rtx_4090"), ("geforce_rtx-4090", "rtx_4090"), ("5090", "rtx_5090"),
         ("l40s", "l40s"), ("L40", "l40"), ("L4", "l4"), ("A10", "a10"), ("T4", "t4"),
         ("P6000", "quadro_p6000"), ("A6000", "rtx_a6000"), ("RTX A6000", "rtx_a6000"),
-        ("A4000", "rtx_a4000"), ("RTX 4000", "quadro_rtx_4000"), ("RTX 4000 Ada", "rtx_4000_ada"),
+        ("A4000", "rtx_a4000"), ("Quadro RTX 4000", "quadro_rtx_4000"),
+        ("RTX 4000 Ada", "rtx_4000_ada"),
         ("4000 SFF", "rtx_4000_sff_ada"), ("RTX 6000 Ada", "rtx_6000_ada"),
         ("RTX PRO 6000", "rtx_pro_6000_blackwell_ws"), ("B200", "b200_sxm_180gb"),
     ],
@@ -45,6 +46,36 @@ def test_every_name_finds_its_own_row_without_a_note(name, key):
     match = find(name)
     assert (match.spec.key, match.note) == (key, None)
     assert find(name.upper()).spec.key == key
+
+
+@pytest.mark.parametrize(
+    ("word", "choices"),
+    [
+        ("RTX 4000", ("Quadro RTX 4000 (Turing)", "RTX 4000 Ada", "RTX 4000 SFF Ada")),
+        ("rtx4000", ("Quadro RTX 4000 (Turing)",)),
+        ("6000", ("RTX 6000 Ada", "RTX PRO 6000 Blackwell")),
+    ],
+)
+def test_a_name_that_cards_of_several_generations_share_is_refused(word, choices):
+    with pytest.raises(UsageError, match="several generations") as refused:
+        find(word)
+    assert all(choice in str(refused.value) for choice in choices)
+
+
+def test_a_card_whose_notes_tell_of_its_namesake_is_never_taken_for_it():
+    words = [n.split("call ")[1].split(";")[0] for s in SPECS.values() for n in s.notes
+             if "that tables call" in n]  # fmt: skip
+    assert words
+    for word in words:
+        with pytest.raises(UsageError, match="several generations"):
+            find(word)
+
+
+@pytest.mark.parametrize("word", ["H100", "A100", "V100"])
+def test_variants_of_one_generation_keep_the_stated_fastest(word):
+    match = find(word)
+    assert "the fastest of them" in match.note
+    assert "SXM" in match.spec.name
 
 
 def test_a_choice_is_said_with_the_alternatives():

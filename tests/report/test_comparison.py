@@ -45,6 +45,7 @@ def line(unit, kind="published"):
         ("B/s", "published", Figure(2e12, 9e11, 3e12, 3), "900.0 GB/s to 3.000 TB/s (3)"),
         ("FLOP/s", "measured", Figure(655.2e12, 652.58e12, 657.82e12, 9), "655.2 TFLOP/s ±0.4 %"),
         ("FLOP/s", "measured", Figure(2e9, 1e8, 4e9, 3), "100.0 MFLOP/s to 4.000 GFLOP/s (3)"),
+        ("OP/s", "data sheet", Figure(1979e12, 1979e12, 1979e12), "1979 TOP/s"),
         ("B", "data sheet", Figure(2**30, 2**30, 2**30), "1 GiB"),
         ("W", "data sheet", Figure(700.0, 700.0, 700.0), "700 W"),
         ("cycles", "published", Figure(570.5, 541.0, 636.0, 4), "541 to 636 cycles (4)"),

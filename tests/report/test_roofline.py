@@ -12,7 +12,7 @@ from fakes import gemm_result
 from pymicro.analysis.figures import Subject
 from pymicro.analysis.roofline import Point, roofline
 from pymicro.devices.catalogue import catalogue
-from pymicro.report.roofline import drawing, render
+from pymicro.report.roofline import drawing, notes, render
 
 SPECS = catalogue()
 MODEL = roofline(
@@ -70,3 +70,40 @@ def test_without_roofs_there_is_no_drawing():
     )
     assert drawing(bare) == []
     assert "gemm torch" in render(bare, "table")
+
+
+def above(origin_of, intensity, dtype="fp16"):
+    """What is said of a point above the roof of a device that has these results."""
+    point = Point("x", dtype, intensity, 1e18, 1e18, 1e18)
+    return " ".join(notes(roofline(origin_of, (dtype,), [point])))
+
+
+def test_the_note_above_100_percent_follows_from_the_roof():
+    card = Subject("H200", SPECS["h200_sxm_141gb"])
+    assert "data came from a cache." in above(card, 0.5)
+    assert "the clock was above the one that the data sheet counts with" in above(card, 1e5)
+    peak = gemm_result(1e-4, {"kind": "cpu", "name": "x"}, benchmark="peak", variant="x")
+    dram = gemm_result(
+        1e-4, {"kind": "cpu", "name": "x"}, benchmark="bandwidth", flop=0, bytes=2**30,
+        params={"op": "read", "size": 2**30}, details={"passes": 1},
+    )  # fmt: skip
+    probed = Subject("x", None, (peak, dram))
+    said = above(probed, 1e5)
+    assert "probed at another time (±0.0 %" in said
+    assert "pymicro peak" in said
+    assert "cache" not in said
+    assert "data came from a cache, or memory was slower when it was probed" in above(probed, 1e-3)
+    assert "±0.0 %" in render(roofline(probed, ("fp16",)), "table")
+
+
+def test_rates_of_integers_are_operations_and_not_of_floating_point():
+    model = roofline(
+        Subject("H200", SPECS["h200_sxm_141gb"]), ("int8",), [Point("x", "int8", 9, 1e12, 1, 1e13)]
+    )
+    for format_ in ("table", "markdown"):
+        shown = render(model, format_)
+        assert "1979 TOP/s" in shown
+        assert "FLOP" not in shown
+    mixed = render(roofline(Subject("H200", SPECS["h200_sxm_141gb"]), ("fp16", "int8")), "table")
+    assert "1979 TOP/s" in mixed
+    assert "989.4 TFLOP/s" in mixed

@@ -108,3 +108,11 @@ def test_names_stay_whole_in_a_file(monkeypatch):
     out = io.StringIO()
     Terminal(out).table(TITLES, [(name, "words", "1", "2"), *ROWS], (2, 3))
     assert name in out.getvalue()
+
+
+@pytest.mark.parametrize("columns", ["0", "000", ""])
+def test_a_width_of_nothing_is_none(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    out = io.StringIO()
+    Terminal(out).table(TITLES, ROWS, (2, 3))
+    assert "655.2 TFLOP/s" in out.getvalue()

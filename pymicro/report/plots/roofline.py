@@ -102,8 +102,8 @@ def html(model: Roofline, file: str) -> None:
                     error_y=spans,
                 )
             )  # fmt: skip
-    figure.update_xaxes(type="log", title="FLOP per byte of compulsory DRAM traffic")
-    figure.update_yaxes(type="log", title="FLOP/s")
+    figure.update_xaxes(type="log", title=f"{model.operations} per byte of compulsory DRAM traffic")
+    figure.update_yaxes(type="log", title=f"{model.operations}/s")
     figure.update_layout(title=f"Roofline of {model.name}", template="simple_white")
     figure.write_html(file, include_plotlyjs=True)
 
@@ -128,8 +128,8 @@ def image(model: Roofline, file: str) -> None:
                 axes.annotate(p.label, (p.intensity, p.rate), fontsize=6)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("FLOP per byte of compulsory DRAM traffic")
-    axes.set_ylabel("FLOP/s")
+    axes.set_xlabel(f"{model.operations} per byte of compulsory DRAM traffic")
+    axes.set_ylabel(f"{model.operations}/s")
     axes.set_title(f"Roofline of {model.name}")
     axes.legend(fontsize=7)
     figure.savefig(file, dpi=150)
