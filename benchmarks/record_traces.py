@@ -15,6 +15,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
+from pymicro.backends.base import missing
 from pymicro.e2e import recordings
 from pymicro.errors import PymicroError
 from pymicro.workloads import trace, traces
@@ -43,6 +44,8 @@ def main() -> None:
     parser.add_argument("--missing", action="store_true", help="only those that do not ship yet")
     parser.add_argument("--check", action="store_true")
     chosen = parser.parse_args()
+    if why := missing("torch", "torch"):
+        parser.exit(3, f"record_traces: {why}\n")
     chosen.to.mkdir(parents=True, exist_ok=True)
     todo = [
         (name, precision, attention, beams, chosen.device, chosen.to)

@@ -105,6 +105,8 @@ class Benchmark:
         defaults: parameter values that suit a device, given its kind and its peak for the dtype.
         within: the same values, made smaller if the device has so many bytes free only.
         tunable: whether `--tune` may search among our CUDA kernels; see `tuning`.
+        beside: bytes that a case takes beside its operands, by memory (`cuda`, `cpu`), given the
+            point and the kind of device.
         clock: which clock times a point.
         applies: whether a variant has anything to do with a point; else it is not planned.
         reduced: a point without the parameters that mean nothing for it.
@@ -133,6 +135,7 @@ class Benchmark:
     defaults: Callable[[str, float | None], Params]
     examples: tuple[str, ...] = ()
     within: Callable[[Params, int], Params] = lambda params, free_bytes: params
+    beside: Callable[[Params, str], Mapping[str, int]] = lambda params, kind: {}
     written: Callable[[Params], float] = lambda params: 1.0
     clock: Callable[[Params], Clock] = lambda params: Clock()
     applies: Callable[[str, Params], bool] = lambda variant, params: True

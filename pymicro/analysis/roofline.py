@@ -123,19 +123,32 @@ def roofline(subject: Subject, dtypes: Sequence[str], points: Iterable[Point] = 
 
 
 def stored_points(results: Iterable[Result], dtypes: Sequence[str]) -> Iterator[Point]:
-    """One point a result that counts operations and bytes: its most lasting rate."""
+    """One point a case that counts operations and bytes: the newest result's most lasting rate."""
+    newest: dict[object, Result] = {}
     for result in results:
         if result.flop and result.bytes and result.dtype in dtypes and result.benchmark != "peak":
-            rate = judge(result).rates[0]
-            label = f"{result.benchmark} {result.backend} {_size(result)}"
-            intensity = result.flop / result.bytes
-            yield Point(label, result.dtype, intensity, rate.value, rate.low, rate.high)
+            newest.pop(_case(result), None)  # So that the order is that of the newest, too.
+            newest[_case(result)] = result
+    for result in newest.values():
+        rate = judge(result).rates[0]
+        label = f"{result.benchmark} {result.backend} {_size(result)}"
+        intensity = result.flop / result.bytes
+        yield Point(label, result.dtype, intensity, rate.value, rate.low, rate.high)
+
+
+def _case(result: Result) -> object:
+    """What two results share of which the newer stands for both."""
+    at = tuple(sorted((name, str(value)) for name, value in result.params.items()))
+    who = (result.benchmark, result.backend, result.variant, result.details.get("kernel"))
+    return *who, result.dtype, at, result.fill, result.cache
 
 
 def _size(result: Result) -> str:
     p = result.params
     if {"m", "n", "k"} <= p.keys():
-        return f"{p['m']}×{p['n']}×{p['k']}"
+        size = f"{p['m']}×{p['n']}×{p['k']}"
+        size = f"{p['batch']} of {size}" if "batch" in p else size
+        return size if p.get("layout", "nt") == "nt" else f"{size} {p['layout']}"
     return " ".join(f"{k}={v}" for k, v in p.items())
 
 

@@ -107,6 +107,11 @@ def command(
         why = "--no-store forbids it" if no_store else "--stack is judged by tables alone"
         raise UsageError(f"--store {store} would not be read: {why}.")
     fresh = run_parts(asked) if asked is not None else []
+    if not named and _ordinal(device) is None:
+        said = f"{device} is not of this machine: what would run on it is told by --stack"
+        click.echo(
+            f"{said} (--stack torch=2.7,cuda=12.8); shown is what is installed here.", err=True
+        )
     node = _named(device, named) if named else _installed(device)
     if any(r.word.startswith("gemm_") for r in wanted):
         node = replace(node, fractions={} if no_store else _stored(node, store))

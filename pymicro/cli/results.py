@@ -38,7 +38,9 @@ def show(file: str | None, benchmark: str | None, last: bool, format_: str) -> i
     if format_ == "table":
         from pymicro.report import table
 
-        table.show(found, heading=_heading(found))
+        for run_id in dict.fromkeys(r.run_id for r in found):
+            own = [r for r in found if r.run_id == run_id]
+            table.show(own, heading=_heading(own))
     else:
         click.echo(report.render(found, reading.findings, format_), nl=False)
     return code

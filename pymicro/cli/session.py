@@ -38,7 +38,10 @@ class Session:
         self._stack = ExitStack()
         self._sampler: Sampler | None = None
         self._note: str | None = None
-        self._busy = pressure.said(pressure.cpu_pressure()) if device.kind == "cpu" else None
+        self._busy = None
+        if device.kind == "cpu":
+            cores = usable_cores()
+            self._busy = pressure.said(pressure.cpu_pressure(), pressure.load(), cores)
 
     def __enter__(self) -> Session:
         if self._device.kind == "cuda":

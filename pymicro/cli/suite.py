@@ -19,7 +19,7 @@ Examples:
 
 
 @click.command("suite", cls=Command, short_help="Measure the primitives of a job.", epilog=_EPILOG)
-@click.option("--for", "model", metavar="MODEL", required=True, help="t5, distilbert, ...")
+@click.option("--for", "model", metavar="MODEL", help="t5, distilbert, ...")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N")
 @job_words.job_options
 @click.option("--store", metavar="FILE", help="append results to this file (default: your store)")
@@ -27,7 +27,7 @@ Examples:
               help="seconds of measuring; what is left out is said")  # fmt: skip
 @click.option("--list", "only_list", is_flag=True, help="print what would be measured, and stop")
 @click.option("--quiet", "-q", is_flag=True, help="no line for each result")
-def command(model: str, device: str, **values: Any) -> int:
+def command(model: str | None, device: str, **values: Any) -> int:
     """Measure the products at their very shapes, the streams, launches and copies of a job.
 
     `pymicro predict` and `explain` then rest on these figures instead of published ones.
@@ -35,6 +35,12 @@ def command(model: str, device: str, **values: Any) -> int:
     from pymicro.analysis.wanted import wanted
     from pymicro.devices.here import resolve
 
+    if model is None:
+        from pymicro.errors import UsageError
+
+        raise UsageError(
+            "say for which job: --for MODEL (t5, distilbert, ...); what it measures depends on it."
+        )
     kind = resolve(device).kind
     case = job_words.case(model, values, kind)
     points = list(wanted(case, _known(device, values), kind))

@@ -149,6 +149,8 @@ def install_line(view: NvmlView, root: Path = Path("/")) -> str:
     """
     old = any(g.capability is not None and g.capability < (7, 5) for g in view.gpus)
     newest = view.cuda_version or _cuda_of_driver(root)
+    if newest is None and not old:
+        return 'pip install "pymicro-gpu[cuda13]" (driver 580 or newer) or "pymicro-gpu[cuda12]"'
     extra = "cuda13" if newest is not None and newest >= (13, 0) and not old else "cuda12"
     return f'pip install "pymicro-gpu[{extra}]"'
 

@@ -34,6 +34,7 @@ CHECKS = (
     Check(host.iommu, needs_gpu=True),
     Check(host.counters, needs_gpu=True),
     Check(driver.libraries_against_driver, needs_gpu=True),
+    Check(host.busy),
     Check(libraries.libraries),
     Check(libraries.torch_build),
     Check(driver.ptx, needs_gpu=True),

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pymicro.devices.cpu import describe_cpu
+from pymicro.devices.cpu import describe_cpu, usable_cores
+from pymicro.environment import pressure
 from pymicro.environment.host import host_facts
 from pymicro.probes.evidence import Evidence
 from pymicro.results.findings import Finding
@@ -30,6 +31,19 @@ def governor(e: Evidence) -> Iterator[Finding]:
         )
     elif chosen:
         yield Finding("governor", "info", f"the CPU governor is '{chosen}'")
+
+
+def busy(e: Evidence) -> Iterator[Finding]:
+    """Whether others want the cores: a CPU's figures are then of what they leave."""
+    seen = pressure.overload(pressure.load(), usable_cores())
+    if seen:
+        yield Finding(
+            "busy",
+            "warning",
+            f"this machine is busy: {seen}",
+            "figures of the CPU and of launches are of what other programs leave",
+            "measure when they are done",
+        )
 
 
 def virtual(e: Evidence) -> Iterator[Finding]:

@@ -74,13 +74,18 @@ def _absent(e: Evidence, name: str) -> Finding:
             "our own kernels cannot run on the GPU" if has_gpu else "it is for GPUs only",
             install_line(e.view, e.root),
         )
-    extra = _EXTRAS.get(name, "cupy13" if (e.driver_cuda or (13,))[0] >= 13 else "cupy12")
+    extra = _EXTRAS.get(name, "cupy12" if e.driver_cuda and e.driver_cuda[0] < 13 else "cupy13")
+    either = (
+        ""
+        if name in _EXTRAS or e.driver_cuda
+        else ' (driver 580 or newer) or "pymicro-gpu[cupy12]"'
+    )
     return Finding(
         f"{name}-absent",
         "info",
         f"{_TITLES[name]} is not installed",
         "its cases are skipped",
-        f'pip install "pymicro-gpu[{extra}]"',
+        f'pip install "pymicro-gpu[{extra}]"{either}',
     )
 
 

@@ -18,6 +18,10 @@ from pymicro.units import binary_bytes, percent, si
 _LATENCY_BYTES = 4096
 # Fewer samples bound nothing: their interval would be a claim that nobody checked.
 _FEWEST_FOR_INTERVAL = 3
+# One side of an interval over the other from which half its width would mislead.
+_LOPSIDED = 2
+# An interval that reaches no farther, relative, is short to either side.
+_LITTLE = 0.01
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,10 @@ def _size(result: Result) -> str:
         if set(names) <= set(p):
             return "×".join(str(p[name]) for name in names) + " bias" * bool(p.get("has_bias"))
     if not {"m", "n", "k"} <= set(p):
-        return " ".join(_word(k, v) for k, v in p.items() if (k, v) not in _UNSAID and k in _SAID)
+        own = {k: v for k, v in p.items() if k in _SAID and (k, v) not in _UNSAID}
+        if not _has_unusual_stride(result):
+            own.pop("stride", None)
+        return " ".join(_word(k, v) for k, v in own.items())
     cube = p["m"] == p["n"] == p["k"]
     size = f"{p['m']}³" if cube else f"{p['m']}×{p['n']}×{p['k']}"
     if "batch" in p:
@@ -106,9 +113,18 @@ def _size(result: Result) -> str:
 _SIZES = (("batch", "heads", "queries", "keys", "width"), ("rows", "width", "inner"))
 
 
+def _has_unusual_stride(result: Result) -> bool:
+    """Whether a stride tells a row: of a chase not that of a cache line, of a stream a real one."""
+    p = result.params
+    if result.benchmark != "latency":
+        return p.get("access") == "strided"
+    line = 128 if result.device.get("kind") == "cuda" else 64
+    return p.get("stride") != line and p.get("where") not in ("shared", "dsmem")
+
+
 # Parameters of memory benchmarks that tell rows apart, and their ordinary values.
 _SAID = (
-    "unit", "op", "size", "level", "access", "where", "step", "pages",
+    "unit", "op", "size", "stride", "level", "access", "where", "step", "pages",
     "call", "side", "path", "pair", "host", "node",
     "ranks", "link", "model", "batch", "length", "output", "beams",
 )  # fmt: skip
@@ -122,7 +138,7 @@ _UNSAID = (
     ("beams", 1),
 )
 # Bare numbers of these would not say what they count.
-_NAMED = ("node", "ranks", "batch", "length", "output", "beams")
+_NAMED = ("stride", "node", "ranks", "batch", "length", "output", "beams")
 
 
 def _word(name: str, value: Any) -> str:
@@ -140,13 +156,18 @@ def unit(result: Result) -> str:
 
 
 def with_interval(result: Result, rate: Rate | None) -> str:
-    """`655.2 TFLOP/s ±0.4 %`: half the width of the 95 % interval, relative."""
+    """`655.2 TFLOP/s ±0.4 %`: half the width of the 95 % interval, relative; of one that reaches
+    much farther to one side, both ends."""
     if rate is None:
         return ""
     if rate.samples < _FEWEST_FOR_INTERVAL:
         return f"{si(rate.value, unit(result))} ({rate.samples} sample)"
-    half = (rate.high - rate.low) / 2 / rate.value
-    return f"{si(rate.value, unit(result))} ±{100 * half:.1f} %"
+    above, below = rate.high - rate.value, rate.value - rate.low
+    farther = max(above, below)
+    if farther > _LOPSIDED * min(above, below) and farther > _LITTLE * rate.value:
+        low, high = (si(end, unit(result)) for end in (rate.low, rate.high))
+        return f"{si(rate.value, unit(result))} ({low} to {high})"
+    return f"{si(rate.value, unit(result))} ±{100 * (above + below) / 2 / rate.value:.1f} %"
 
 
 def with_spread(row: Row) -> str:
@@ -214,6 +235,12 @@ def _of_peak_probe(row: Row, key: str, scale: float) -> str:
         return ""
     value = summary(row.result)[key]
     return f"{value * scale:.4g}" if value else ""
+
+
+def title(column: Column, table: Sequence[Row]) -> str:
+    """Its title over these rows: a chase has no rate but the time of a step."""
+    is_time = column.title == "rate" and all(r.result.benchmark == "latency" for r in table)
+    return "time" if is_time and table else column.title
 
 
 COLUMNS = (

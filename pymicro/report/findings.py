@@ -13,16 +13,23 @@ _WORDS = {"info": "ok", "warning": "warning", "error": "ERROR"}
 def show(findings: Sequence[Finding], terminal: Terminal | None = None) -> None:
     """Print findings in their order, then how many there are of each kind."""
     terminal = terminal or Terminal()
-    rows = [[_WORDS[f.severity], _text(f)] for f in findings]
+    rows = [[_word(f), _text(f)] for f in findings]
     if rows:
         terminal.table(None, rows, numbers=())
-    counts = {word: sum(f.severity == s for f in findings) for s, word in _WORDS.items()}
+    words = [_word(f) for f in findings]
+    counts = {"ok": words.count("ok"), "to know": words.count("-")}
+    counts |= {w.lower(): words.count(w) for s, w in _WORDS.items() if s != "info"}
     told = [
-        f"{n} {word.lower()}{'s' if n > 1 and word != 'ok' else ''}"
+        f"{n} {word}{'s' if n > 1 and word in ('warning', 'error') else ''}"
         for word, n in counts.items()
         if n
     ]
     terminal.say(", ".join(told) or "nothing to report")
+
+
+def _word(finding: Finding) -> str:
+    """`ok` for what is in order; a remedy beside it, and it is only to be known: `-`."""
+    return "-" if finding.severity == "info" and finding.do else _WORDS[finding.severity]
 
 
 def _text(finding: Finding) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pymicro.report.columns import rows, used
+from pymicro.report.columns import rows, title, used
 from pymicro.results import Finding, Result
 
 
@@ -13,7 +13,7 @@ def render(results: Sequence[Result], findings: Sequence[Finding]) -> str:
     columns = used(ok)
     lines = []
     if ok:
-        lines.append("| " + " | ".join(c.title for c in columns) + " |")
+        lines.append("| " + " | ".join(title(c, ok) for c in columns) + " |")
         lines.append("|" + "|".join("---:" if c.is_number else "---" for c in columns) + "|")
         lines += ["| " + " | ".join(_cell(c.text(r)) for c in columns) + " |" for r in ok]
     other = [r for r in results if r.outcome != "ok"]

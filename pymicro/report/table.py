@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-from pymicro.report.columns import BURST_MARK, Row, bursts, rows, used, yielding
+from pymicro.report.columns import BURST_MARK, Row, bursts, rows, title, used, yielding
 from pymicro.report.findings import line
 from pymicro.report.terminal import Terminal
 from pymicro.results import Finding, Result
@@ -43,13 +43,13 @@ def show(
 
 def _draw(table: Sequence[Row], terminal: Terminal) -> None:
     columns = used(table)
-    titles = [column.title for column in columns]
+    titles = [title(column, table) for column in columns]
     numbers = {i for i, column in enumerate(columns) if column.is_number}
     cells = [[column.text(row) for column in columns] for row in table]
     _, lost = terminal.leaving(titles, cells, numbers, *yielding(columns))
     lone = "burst" in (titles[i] for i in lost)
     if lone:  # A row that has no other rate would be left without any.
-        place = titles.index("rate") if "rate" in titles else titles.index("burst")
+        place = titles.index("rate" if "rate" in titles else "burst")
         for row, texts in zip(table, cells, strict=True):
             texts[place] = texts[place] or bursts(row)
     terminal.table(titles, cells, numbers, *yielding(columns))

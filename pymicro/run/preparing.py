@@ -74,9 +74,10 @@ def _problem(benchmark: Benchmark, case: Case, options: Options, context: Contex
     """
     place = context.bench.place
     backend = backends.backend(case.backend)
-    _, reason = offered(backend, case.benchmark, case.dtype, place)
+    # What the device lacks comes first: no library that could be installed would help.
+    reason = why_not_dtype(case.dtype, place.kind, place.capability)
     if reason is None:
-        reason = why_not_dtype(case.dtype, place.kind, place.capability)
+        _, reason = offered(backend, case.benchmark, case.dtype, place)
     if reason is not None:
         raise Unavailable(reason)
     return context.bench.problem(benchmark, case, options.fill, options.seed)

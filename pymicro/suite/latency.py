@@ -54,6 +54,24 @@ def _reference(dtype: str, p: Params, inputs: dict[str, Any]) -> _Walk:
     return _Walk(inputs["order"], chains.steps(p), chains.place_bytes(p))
 
 
+# The native chase starts at a huge page's boundary, and the last page may be begun only.
+_HUGE_PAGE_BYTES = 2**21
+
+
+def _beside(p: Params, kind: str) -> dict[str, int]:
+    """The ring in the memory where it lies, and on the host what drawing its order takes."""
+    count = chains.places(p)
+    drawn = {"cpu": count * 4}  # The order is shuffled from a second array of int32.
+    if chains.is_on_chip(p):
+        return drawn
+    ring = count * p["stride"]
+    if kind == "cuda" and p.get("where") != "host":
+        return {**drawn, "cuda": ring}
+    if p.get("pages") == "huge":
+        ring = (-(-ring // _HUGE_PAGE_BYTES) + 1) * _HUGE_PAGE_BYTES
+    return {"cpu": drawn["cpu"] + ring}
+
+
 def _defaults(kind: str, peak_ops_per_s: float | None) -> dict[str, Any]:
     """A sweep by half octaves, from the smallest L1 to far beyond the last cache; a place a cache
     line."""
@@ -104,6 +122,7 @@ BENCHMARK = Benchmark(
     work=_work,
     reference=_reference,
     defaults=_defaults,
+    beside=_beside,
     budget_s=0.28,
     examples=(
         "pymicro latency",

@@ -149,7 +149,7 @@ class Workbench:
 
     def _draw(self, benchmark: Benchmark, case: Case, fill: str, seed: int, key: Any) -> Problem:
         wanted = benchmark.operands(case.dtype, case.params)
-        self._refuse_too_large(wanted)
+        self._refuse_too_large(wanted, benchmark.beside(case.params, self.place.kind), case)
         arrays: dict[str, Any] = {}
         try:
             inputs = self._fill(wanted, fill, seed, arrays)
@@ -187,15 +187,20 @@ class Workbench:
                 arrays[operand.name] = self._empty(operand.shape, dtype.storage)
         return inputs
 
-    def _refuse_too_large(self, wanted: Sequence[Operand]) -> None:
+    def _refuse_too_large(
+        self, wanted: Sequence[Operand], beside: Mapping[str, int], case: Case
+    ) -> None:
         # The host keeps a copy of the inputs and, for checking, of the output.
         on_host = {"cpu": _bytes_of(wanted, is_host=self.place.kind == "cuda") + _CHECK_BYTES}
-        for kind, needed in ({self.place.kind: _bytes_of(wanted)} | on_host).items():
+        size = case.params.get("size")
+        what = f"at size {binary_bytes(size)} the operands" if size else "the operands"
+        for kind, operands_bytes in ({self.place.kind: _bytes_of(wanted)} | on_host).items():
+            needed = operands_bytes + beside.get(kind, 0)
             free = free_memory_bytes(kind)
             if needed * _HEADROOM > free:
                 where = "GPU" if kind == "cuda" else "main"
                 raise Unavailable(
-                    f"the operands need {binary_bytes(needed)}; {binary_bytes(free)} of {where} "
+                    f"{what} need {binary_bytes(needed)}; {binary_bytes(free)} of {where} "
                     "memory is free."
                 )
 

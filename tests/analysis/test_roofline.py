@@ -6,7 +6,7 @@ import pytest
 from fakes import H200, gemm_result
 
 from pymicro.analysis.figures import Subject
-from pymicro.analysis.roofline import Point, roofline
+from pymicro.analysis.roofline import Point, roofline, stored_points
 from pymicro.devices.catalogue import catalogue
 from pymicro.devices.cpu import CpuSpec
 from pymicro.telemetry import Telemetry
@@ -141,3 +141,18 @@ def test_a_device_outside_the_catalogue_has_what_its_results_keep():
     model = roofline(subject, ("fp16",))
     assert model.best("compute", "fp16", "data sheet").rate == 5e14
     assert model.points[0].attainable == 5e14
+
+
+def test_points_say_batch_and_layout_and_the_newest_of_a_case_stands_for_it():
+    plain = {"m": 128, "n": 128, "k": 64, "layout": "nt"}
+    results = [
+        gemm_result(2e-3, params=plain),
+        gemm_result(1e-3, params=plain | {"batch": 384}),
+        gemm_result(1e-3, params=plain | {"layout": "nn"}),
+        gemm_result(1e-3, params=plain, run_id="bbbb"),
+    ]
+    points = list(stored_points(results, ("fp16",)))
+    assert [p.label for p in points] == [
+        "gemm torch 384 of 128×128×64", "gemm torch 128×128×64 nn", "gemm torch 128×128×64",
+    ]  # fmt: skip
+    assert points[-1].rate == pytest.approx(2 * 4096**3 / 1e-3)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from fakes import gemm_result
 
 from pymicro.cli import cli
 from pymicro.errors import UsageError
@@ -122,3 +123,25 @@ def test_a_store_to_keep_nothing_in_is_a_contradiction():
     code, text = refused("gemm", "--store", "x.jsonl", "--no-store")
     assert code == 2
     assert "contradict" in text
+
+
+def test_a_card_from_elsewhere_without_a_stack_says_what_is_missing():
+    done = CliRunner().invoke(cli, ["readiness", "--device", "4090", "--no-store"])
+    assert "--stack" in done.stderr
+
+
+def test_show_of_every_run_is_a_table_a_run(tmp_path):
+    store = tmp_path / "runs.jsonl"
+    for run_id in ("aaaa11112222", "bbbb33334444"):
+        Store(store).append(gemm_result(run_id=run_id))
+    done = CliRunner().invoke(cli, ["show", str(store), "--all"])
+    assert done.exit_code == 0
+    first, second = (done.stdout.index(f"run {r}") for r in ("aaaa11112222", "bbbb33334444"))
+    assert done.stdout.count("4096³") == 2
+    assert first < done.stdout.index("4096³") < second
+
+
+def test_suite_without_a_job_says_how_to_name_one():
+    code, text = refused("suite", "--list")
+    assert code == 2
+    assert "--for" in text

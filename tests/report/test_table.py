@@ -3,7 +3,7 @@
 import pytest
 from fakes import H200, gemm_result
 
-from pymicro.report import render
+from pymicro.report import render, table
 from pymicro.report.columns import shape
 from pymicro.results import Result
 
@@ -31,3 +31,26 @@ def test_a_result_that_counts_no_work_is_shown_by_its_seconds(format_):
 )  # fmt: skip
 def test_problems_of_readiness_can_be_told_apart(params, text):
     assert shape(gemm_result(params=params)) == text
+
+
+def chase(seconds, **params):
+    params = {"size": 2**20, "stride": 64, "step": "load", "pages": "huge"} | params
+    return gemm_result(
+        benchmark="latency", backend="native", variant="chase", dtype="int32", flop=0, bytes=0,
+        steps=1, params=params, device={"kind": "cpu", "name": "a CPU"}, times_s=seconds,
+    )  # fmt: skip
+
+
+def test_a_chase_has_a_time_and_shows_a_stride_that_was_asked_for():
+    shown = table.render([chase((5e-9,) * 20), chase((5e-9,) * 20, stride=4096)], ())
+    assert "time" in shown.splitlines()[0] + shown.splitlines()[1]
+    assert "rate" not in shown
+    assert "stride 4096" in shown
+    assert "stride 64" not in shown
+
+
+def test_an_interval_that_leans_prints_both_ends():
+    leaning = (5e-9,) * 11 + (9e-9,) * 9
+    shown = table.render([chase(leaning)], ())
+    assert "5.000 ns (5.000 ns to 9.000 ns)" in shown
+    assert "±" in table.render([chase((4e-9, 5e-9, 6e-9) * 7)], ())

@@ -7,7 +7,7 @@ import pytest
 
 from pymicro import chains, operands, run
 from pymicro.benchmark import Case
-from pymicro.errors import UsageError, WrongResult
+from pymicro.errors import Unavailable, UsageError, WrongResult
 from pymicro.suite import benchmark
 from pymicro.workbench import Workbench
 
@@ -110,3 +110,28 @@ def test_the_cpu_walks_its_ring(pages):
     (result,) = run.run(LATENCY, [case], run.Options(budget_s=0.3), context)
     assert result.outcome == "ok", result.reason
     assert result.steps == chains.steps(p)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "memory", "least"),
+    [
+        ({}, "cuda", "cuda", 2**34),
+        ({"where": "host"}, "cuda", "cpu", 2**34 + 2**27 * 4),
+        ({"pages": "huge"}, "cpu", "cpu", 2**34 + 2**21),
+        ({"pages": "small"}, "cpu", "cpu", 2**34 + 2**27 * 4),
+        ({"where": "shared"}, "cuda", "cpu", 2**32 * 4),
+    ],
+)
+def test_a_ring_counts_where_it_lies(changes, kind, memory, least):
+    beside = LATENCY.beside(point(size=2**34, **changes), kind)
+    assert least <= beside[memory] < 1.1 * least
+    assert ("cuda" in beside) == (memory == "cuda")
+
+
+def test_a_ring_too_large_is_refused_before_its_order_is_drawn(monkeypatch):
+    monkeypatch.setattr(operands, "cycle", lambda *a: pytest.fail("the order was drawn"))
+    monkeypatch.setattr("pymicro.workbench.free_memory_bytes", lambda kind: 23 * 2**30)
+    case = Case("latency", "native", "chase", "int32", {"size": 100 * 2**30, "stride": 64,
+                "pages": "huge"})  # fmt: skip
+    with pytest.raises(Unavailable, match=r"size 100 GiB .* need 1.* GiB; 23 GiB of main memory"):
+        Workbench("cpu").problem(LATENCY, case, "normal", 0)
