@@ -175,7 +175,8 @@ def test_processes_over_gloo_from_end_to_end(tmp_path):
         assert (result.params["ranks"], result.params["link"]) == (2, "host")
         assert result.verified.passed
         assert len(result.times_s) >= 3
-    assert len(document["findings"]) == 3
+    found = [f["code"] for f in document["findings"]]
+    assert found.count("collective-line") == 3  # A busy machine adds one of its own.
 
 
 def test_torchrun_may_start_the_ranks(tmp_path):
