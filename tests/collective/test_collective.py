@@ -144,15 +144,24 @@ def test_a_rank_that_failed_alone_takes_the_others_along(monkeypatch):
     assert told == [True, 0]
 
 
-def test_a_fault_that_speaks_of_support_is_no_skip(monkeypatch):
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ("CUDA error: operation not supported", "failed"),
+        ("Backend gloo does not support reduce_scatter", "skipped"),
+        ("CUDA out of memory. Tried to allocate 20.00 GiB", "skipped"),
+        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes", "skipped"),
+    ],
+)
+def test_what_cannot_be_done_here_is_a_skip_and_a_fault_is_none(monkeypatch, said, outcome):
     torch = pytest.importorskip("torch")
 
     def broken(*_):
-        raise RuntimeError("CUDA error: operation not supported")
+        raise RuntimeError(said)
 
     monkeypatch.setattr(rank, "_checked", broken)
     told = rank._point(torch, None, JOB, "all-reduce", 4096, "cpu", 0.1)
-    assert told["outcome"] == "failed"
+    assert told["outcome"] == outcome
 
 
 def run(*words):
