@@ -80,7 +80,11 @@ def _job(given: Mapping[str, Any], kind: str) -> Job:
         raise UsageError("--ranks: torchrun has started the ranks; their number is its to say.")
     if given["device"] not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device {given['device']}: all GPUs take part; auto, cpu or cuda.")
-    operations = tuple(OPERATIONS) if given["op"] == "all" else tuple(given["op"].split(","))
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        if is_rank() and not os.environ[name].isdecimal():
+            raise UsageError(f"{name}={os.environ[name]}: a whole number, as torchrun sets it.")
+    words = OPERATIONS if given["op"] == "all" else given["op"].split(",")
+    operations = tuple(dict.fromkeys(word.strip() for word in words))
     for operation in operations:
         if operation not in OPERATIONS:
             raise unknown("operation", operation, OPERATIONS)
@@ -94,6 +98,7 @@ def _found(job: Job, device: Device, given: Mapping[str, Any]) -> list[Result]:
     """Results, of all that ran; none on a rank that does not report."""
     from pymicro.backends.base import missing
     from pymicro.collective import rank, ranks, records
+    from pymicro.errors import PymicroError
 
     reason = missing("torch", "torch")
     if ranks.is_rank():
@@ -104,11 +109,19 @@ def _found(job: Job, device: Device, given: Mapping[str, Any]) -> list[Result]:
         if reason is not None:
             return [records.skipped(job, 1, reason, _shared(device, given))]
         told: list[dict[str, Any]] = []
-        rank.run(job, told.append)
+        failure: Exception | None = None
+        try:
+            rank.run(job, told.append)
+        except (PymicroError, RuntimeError, ValueError) as error:
+            failure = error
         if os.environ["RANK"] != "0":
             return []
         shared = _shared(device, given)
-        return [records.result(r, job, _link(shared, _machines()), shared) for r in told]
+        found = [records.result(r, job, _link(shared, _machines()), shared) for r in told]
+        if failure is not None:
+            why = f"the ranks did not meet, or one was lost: {str(failure).splitlines()[0][:200]}"
+            found.append(records.failed(job, int(os.environ["WORLD_SIZE"]), why, shared))
+        return found
     count, why_not = _ranks(job.kind, given["ranks"])
     if reason or why_not:
         return [records.skipped(job, count, reason or why_not or "", _shared(device, given))]

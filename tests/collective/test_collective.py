@@ -253,6 +253,28 @@ def test_torchrun_says_how_many_ranks_there_are(monkeypatch):
     assert done.exception.exit_code == 2
 
 
+def test_a_number_of_ranks_that_is_none_is_refused(monkeypatch):
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "abc"}.items():
+        monkeypatch.setenv(name, value)
+    done = run("--device", "cpu", "--no-store")
+    assert "WORLD_SIZE=abc" in str(done.exception)
+    assert done.exception.exit_code == 2
+
+
+def test_ranks_that_cannot_meet_are_a_failed_case(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("MASTER_ADDR", "MASTER_PORT", rank.MEETING):  # Nobody said where.
+        monkeypatch.delenv(name, raising=False)
+    store = tmp_path / "s.jsonl"
+    done = run("--device", "cpu", "--op", "all-reduce, all-reduce", "--store", str(store))
+    assert done.return_value == 1
+    (kept,) = Store(store).read().results
+    assert kept.outcome == "failed"
+    assert "did not meet" in kept.reason
+
+
 def test_one_gpu_is_a_skip_that_says_why(gpus, tmp_path):
     gpus(1)
     done = run("--store", str(tmp_path / "s.jsonl"))

@@ -10,9 +10,8 @@
 //
 // Floating point also multiplies the chain, by one factor and term for all of a thread's: a chain's
 // own register is then the only one that an instruction reads anew, and the files of registers
-// supply no more than that at the full rate (three new ones gave 75 % of it on an H200). Factors
-// are tamed, so that chains neither grow nor vanish: to 0.5 up to 1, or in dfma, which is faster
-// with x = x a + x, to 2^-30 up to 2^-29.
+// supply no more than that at the full rate. Factors are tamed, so that chains neither grow nor
+// vanish: to 0.5 up to 1, or in dfma, which is faster with x = x a + x, to 2^-30 up to 2^-29.
 
 #include "peak/counted.cuh"
 
